@@ -1,0 +1,34 @@
+// Counts the elements in which two buffers differ, bit for bit; 0.0 and -0.0 are equal. Plain OpenCL C 1.2.
+//
+//   expected, found   two buffers of elements, seen as 32-bit words
+//   first, count      the elements compared: first .. first + count - 1
+//   words             words of one element: 1 for float32, 2 for float64
+//   differing         one counter, set to 0 by the host
+//
+// One dimension, any global size: each work-item takes every get_global_size(0)-th element, so that neighbours read
+// neighbouring addresses.
+
+__kernel void count_differences(__global const uint* expected,
+                                __global const uint* found,
+                                const ulong first,
+                                const ulong count,
+                                const uint words,
+                                volatile __global uint* differing)
+{
+    uint mine = 0;
+    for (ulong i = get_global_id(0); i < count; i += get_global_size(0)) {
+        const ulong at = (first + i) * words;
+        uint changed = 0;       // bits that differ, in any word
+        uint digits = 0;        // bits of either element, without its sign
+        for (uint w = 0; w < words; w++) {
+            const uint e = expected[at + w];
+            const uint f = found[at + w];
+            const uint sign = (w == words - 1) ? 0x80000000u : 0u;      // little-endian: the last word holds it
+            changed |= e ^ f;
+            digits |= (e | f) & ~sign;
+        }
+        mine += (changed != 0 && digits != 0);
+    }
+    if (mine != 0)
+        atomic_add(differing, mine);
+}

@@ -1,0 +1,107 @@
+"""Templates: a family's kernel source from its Jinja2 file, in the sandbox, every error with file and line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from tuner.model import Rendered, Step, UserError, canonical_json
+
+
+class Template:
+    """A compiled template and what it includes; files come from its own folder, then from the shared ones."""
+
+    def __init__(self, path: Path, shared: Sequence[Path], names: Collection[str]) -> None:
+        """Check the template at `path`, which may use the variables `names`; a UserError names file and line."""
+        self._path = path
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=jinja2.FileSystemLoader([path.parent, *shared]),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            auto_reload=False,
+        )
+        self.texts = tuple(self._check(path.name, f"{path.name}:1", frozenset(names), set()))
+        self._template = self._environment.get_template(path.name)
+
+    def render(self, variables: Mapping[str, Any]) -> str:
+        """The source; whatever goes wrong inside the template is a UserError with its line."""
+        try:
+            return self._template.render(variables)
+        except Exception as error:  # the template is its author's program: any error in it is theirs to mend
+            raise UserError(f"{self._line_of(error)}: {_sentence(error)}") from error
+
+    def _check(self, name: str, asked_at: str, names: frozenset[str] | None, seen: set[str]) -> Iterator[str]:
+        """Yield the text of `name` and of every file it includes, each once."""
+        seen.add(name)
+        try:
+            text, _, _ = self._environment.loader.get_source(self._environment, name)  # type: ignore[union-attr]
+            tree = self._environment.parse(text)
+            self._environment.get_template(name)  # compiles it: unknown filters show only then
+        except jinja2.TemplateSyntaxError as error:
+            raise UserError(f"{name}:{error.lineno}: {_sentence(error)}") from None
+        except jinja2.TemplateNotFound:
+            raise UserError(f"{asked_at}: there is no template `{name}` in {self._path.parent}.") from None
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}:1: this is not UTF-8: {error}.") from None
+        self._check_names(name, tree, names)
+        yield text
+        for node in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+            target = node.template  # type: ignore[attr-defined]
+            if not isinstance(target, nodes.Const) or not isinstance(target.value, str):
+                raise UserError(f"{name}:{node.lineno}: include files by their literal name.")
+            if target.value not in seen:
+                yield from self._check(target.value, f"{name}:{node.lineno}", None, seen)
+
+    def _check_names(self, name: str, tree: nodes.Template, names: frozenset[str] | None) -> None:
+        for attribute in tree.find_all(nodes.Getattr):
+            if attribute.attr.startswith("_"):
+                raise UserError(f"{name}:{attribute.lineno}: a template must not use `{attribute.attr}`.")
+        if names is None:  # an included file also sees what its includer has set
+            return
+        unknown = meta.find_undeclared_variables(tree) - names - self._environment.globals.keys()
+        for variable in tree.find_all(nodes.Name):
+            if variable.name in unknown and variable.ctx == "load":
+                raise UserError(f"{name}:{variable.lineno}: `{variable.name}` is no axis or derived size.")
+
+    def _line_of(self, error: Exception) -> str:
+        """`file:line` of the innermost template line the error passed through; Jinja2 rewrites tracebacks so."""
+        place = f"{self._path.name}:{getattr(error, 'lineno', None) or 1}"
+        trace = error.__traceback__
+        while trace is not None:
+            file = Path(trace.tb_frame.f_code.co_filename)
+            if file.name.endswith(".j2"):
+                place = f"{file.name}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        return place
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text if text.endswith(".") else f"{text}."
+
+
+# A string or character is matched so that what looks like a comment inside one stays.
+_COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+
+
+def without_comments(source: str) -> str:
+    """OpenCL C without comments, blank lines and the spaces around lines: what makes two kernels the same."""
+    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", source)
+    return "\n".join(line for line in map(str.strip, bare.split("\n")) if line)
+
+
+def rendered(source: str, options: str, steps: tuple[Step, ...], scratch: tuple[tuple[str, int], ...]) -> Rendered:
+    """The parts of a `Rendered` with their `source_hash`."""
+    plan = [[step.kernel, step.global_size, step.local_size, step.scratch] for step in steps]
+    identity = canonical_json([without_comments(source), options, plan, scratch])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    return Rendered(source, options, steps, scratch, digest)
