@@ -1,0 +1,28 @@
+"""Whether a kernel's result is right: operands, references on the host, error bounds and guard zones."""
+
+from tuner.verify.accept import ERROR_BOUND, CheckResult, count_differences, guards_untouched
+from tuner.verify.layout import GUARD_ROWS, Layout, Slab, nan_bits
+from tuner.verify.operands import KINDS, Kind, Operands, Values, make_operands
+from tuner.verify.planted import COMPARE_SOURCE, PlantedError, planted_errors
+from tuner.verify.references import Reference, References
+
+__all__ = [
+    "COMPARE_SOURCE",
+    "ERROR_BOUND",
+    "GUARD_ROWS",
+    "KINDS",
+    "CheckResult",
+    "Kind",
+    "Layout",
+    "Operands",
+    "PlantedError",
+    "Reference",
+    "References",
+    "Slab",
+    "Values",
+    "count_differences",
+    "guards_untouched",
+    "make_operands",
+    "nan_bits",
+    "planted_errors",
+]

@@ -1,0 +1,198 @@
+"""Operands that show mistakes: small integers whose products are exact in any order, and uniform floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tuner.model import DTYPES, Problem, operand_shapes
+from tuner.verify.layout import Array, Layout, nan_filled
+
+Values = Literal["integers", "floats"]
+
+LARGEST_INTEGER = 127
+"""Operands stay within ±this, and so fit int8 on the host."""
+
+MAX_FLOAT_TERMS = 4096
+"""Products in each element of C that differ from zero, for floats; further ones are zeros mixed into A.
+
+The error that rounded operands cause grows like sqrt(k), the bound like k·sqrt(k): at k = 65536 operands rounded to
+16 bits would pass. Adding a zero rounds nothing, so the bound may count the other products only, and stays sharp."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way of calling the product: its alpha and beta (small integers, exact in every dtype).
+
+    As in BLAS, C is not read when beta is 0, A and B are not read when alpha is 0: what is not read is all NaN.
+    """
+
+    name: str
+    alpha: int
+    beta: int
+
+    @property
+    def reads_c(self) -> bool:
+        """C holds values before the call."""
+        return self.beta != 0
+
+    @property
+    def reads_ab(self) -> bool:
+        """A and B hold values."""
+        return self.alpha != 0
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("plain", 1, 0),
+        Kind("alpha", 3, 0),
+        Kind("add", 1, 1),
+        Kind("beta", 1, -2),
+        Kind("alpha_beta", -3, 2),
+        Kind("beta_zero_nan_c", -1, 0),
+        Kind("alpha_zero", 0, 2),
+        Kind("both_zero", 0, 0),
+    )
+}
+"""Every kind a certificate needs; trials use `plain`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """Values of A, B and C for one call, as stored (batch, rows, columns); None where the kernel must not read."""
+
+    problem: Problem
+    values: Values
+    kind: Kind
+    a: Array | None
+    b: Array | None
+    c: Array | None
+    terms: int
+    """Products that differ from zero in an element of C, at most."""
+    c_bound: int
+    """For integers: no partial sum of any order exceeds this magnitude."""
+
+    @property
+    def left(self) -> Array:
+        """op(A): (batch, m, k)."""
+        return _oriented(self.a, self.problem.trans_a)
+
+    @property
+    def right(self) -> Array:
+        """op(B): (batch, k, n)."""
+        return _oriented(self.b, self.problem.trans_b)
+
+    @property
+    def bytes(self) -> int:
+        """Host memory held."""
+        return sum(operand.nbytes for operand in (self.a, self.b, self.c) if operand is not None)
+
+    def flat_a(self, layout: Layout) -> Array:
+        """A new buffer for the device: A's values in `layout`, NaN around them (or everywhere if A is not read)."""
+        return self._flat("a", layout)
+
+    def flat_b(self, layout: Layout) -> Array:
+        """The same for B."""
+        return self._flat("b", layout)
+
+    def flat_c(self, layout: Layout) -> Array:
+        """The same for C as it is before every run."""
+        return self._flat("c", layout)
+
+    def _flat(self, name: str, layout: Layout) -> Array:
+        if layout.problem != self.problem:
+            raise ValueError(f"the layout is for {layout.problem}, the operands for {self.problem}")
+        slab = getattr(layout, name)
+        flat = nan_filled(self.problem, name, slab)
+        values: Array | None = getattr(self, name)
+        if values is not None:
+            slab.view(flat)[...] = values
+        return flat
+
+
+def make_operands(problem: Problem, seed: int, values: Values = "integers", kind: str = "plain") -> Operands:
+    """The operands of `seed`: the same arguments give the same values. Raises KeyError for an unknown kind."""
+    which = KINDS[kind]
+    if values == "integers":
+        return _integers(problem, which, seed)
+    return _floats(problem, which, seed)
+
+
+def integer_range(problem: Problem, kind: Kind) -> tuple[int, int, int]:
+    """(range, terms, bound): A and B within ±range and without zeros, save that rows of A keep `terms` elements.
+
+    |alpha|·terms·range² + |beta|·127 = bound stays below 2^24 for float32 (2^53 for float64), so every sum is exact
+    whatever its order, split or fused.
+    """
+    room = DTYPES[problem.dtype].exact_below - 1 - abs(kind.beta) * LARGEST_INTEGER
+    weight = max(1, abs(kind.alpha))
+    largest = min(LARGEST_INTEGER, max(1, math.isqrt(room // (weight * problem.k))))
+    terms = min(problem.k, room // (weight * largest**2))
+    return largest, terms, weight * terms * largest**2 + abs(kind.beta) * LARGEST_INTEGER
+
+
+def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
+    largest, terms, bound = integer_range(problem, kind)
+
+    def draw(operand: int, within: int) -> Array:
+        whole = _generator(seed, operand).integers(-within, within, _shape(problem, operand), dtype=np.int8)
+        whole += whole >= 0  # no zeros: then each lost product changes C
+        return whole
+
+    a = b = c = None
+    if kind.reads_ab:
+        a, b = draw(0, largest), draw(1, largest)
+        _keep_terms(_oriented(a, problem.trans_a), terms)
+    if kind.reads_c:
+        c = draw(2, LARGEST_INTEGER)
+    return Operands(problem, "integers", kind, a, b, c, terms, bound)
+
+
+def _floats(problem: Problem, kind: Kind, seed: int) -> Operands:
+    def draw(operand: int) -> Array:
+        generator = _generator(seed, 3 + operand)
+        uniform: Array = np.empty(_shape(problem, operand), problem.dtype)
+        generator.random(out=uniform, dtype=uniform.dtype.type)
+        uniform *= 2
+        uniform -= 1
+        return uniform
+
+    terms = min(problem.k, MAX_FLOAT_TERMS)
+    a = b = c = None
+    if kind.reads_ab:
+        a, b = draw(0), draw(1)
+        _keep_terms(_oriented(a, problem.trans_a), terms)
+    if kind.reads_c:
+        c = draw(2)
+    return Operands(problem, "floats", kind, a, b, c, terms, 0)
+
+
+def _keep_terms(left: Array, terms: int) -> None:
+    """Zero op(A) in place but for at most `terms` elements a row, in stripes that differ from row to row."""
+    rows, k = left.shape[1:]
+    period = -(-k // terms)
+    if period == 1:
+        return
+    for phase in range(min(period, rows)):
+        kept = left[:, phase::period, (-phase) % period :: period].copy()
+        left[:, phase::period] = 0
+        left[:, phase::period, (-phase) % period :: period] = kept
+
+
+def _oriented(stored: Array | None, transposed: bool) -> Array:
+    if stored is None:
+        raise ValueError("this kind of call has no A and B to read")
+    return stored.transpose(0, 2, 1) if transposed else stored
+
+
+def _shape(problem: Problem, operand: int) -> tuple[int, int, int]:
+    return (problem.batch, *operand_shapes(problem)[operand])
+
+
+def _generator(seed: int, stream: int) -> np.random.Generator:
+    return np.random.Generator(np.random.SFC64([seed, stream]))
