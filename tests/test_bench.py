@@ -1,0 +1,411 @@
+"""The bench: right kernels are timed, wrong ones never, and every failure is the verdict it should be."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.bench_kernels import dying_compiler, endless_compiler, mistaken_compiler, naive, rendered, source
+from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, DeviceReport, choose
+from tuner.bench.bench import launch_deadline_s
+from tuner.bench.certificate import run_case
+from tuner.bench.compile import worker_count
+from tuner.bench.messages import CaseRun
+from tuner.model import (
+    Built,
+    Device,
+    Facts,
+    Measurement,
+    Problem,
+    Rendered,
+    Silicon,
+    Software,
+    Step,
+    UserError,
+    Verdict,
+)
+from tuner.verify import KINDS, CheckResult
+
+SMALL = Problem.packed(33, 40, 24)
+
+
+_builds: dict[tuple[Device, Rendered], Built] = {}
+
+
+def build(bench: Bench, of: Rendered) -> Built:
+    """A build of `of`, kept for other tests: PoCL takes half a second for each."""
+    key = (bench.device, of)
+    if key not in _builds:
+        _builds[key] = bench.build(of).result()
+    return _builds[key]
+
+
+def trial(bench: Bench, problem: Problem, of: Rendered, best_ms: float | None = None) -> Measurement:
+    return bench.measure(problem, of, build(bench, of), best_ms=best_ms)
+
+
+# Right kernels
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        SMALL,
+        Problem.packed(1, 1, 1),
+        Problem.packed(127, 129, 131),
+        Problem.packed(20, 24, 9, dtype="float64"),
+        Problem.packed(16, 16, 16, batch=3),
+        Problem(30, 32, 32, align=4),
+    ],
+    ids=str,
+)
+def test_a_right_kernel_is_correct_and_timed(bench: Bench, problem: Problem) -> None:
+    measured = trial(bench, problem, naive(problem))
+    assert (measured.verdict, measured.message) == (Verdict.CORRECT, "")
+    assert measured.time_ms is not None and all(sample > 0 for sample in measured.samples_ms)
+    assert measured.error_ratio is not None and 0 <= measured.error_ratio < 1
+    assert measured.compile_ms > 0 and measured.verify_ms > 0
+
+
+def test_a_candidate_much_slower_than_the_best_is_cut_short(bench: Bench) -> None:
+    measured = trial(bench, SMALL, naive(SMALL), best_ms=1e-6)
+    assert measured.verdict is Verdict.CORRECT
+    assert len(measured.samples_ms) == 2
+
+
+def test_scratch_is_passed_and_may_be_used_to_its_end(bench: Bench) -> None:
+    of = naive(SMALL, "SCRATCH=9", scratch=(("work", 40),))
+    assert trial(bench, SMALL, of).verdict is Verdict.CORRECT
+
+
+def test_the_candidate_is_announced_before_its_launch(bench: Bench) -> None:
+    stages: list[str] = []
+    of = naive(SMALL)
+    bench.measure(SMALL, of, build(bench, of), best_ms=None, on_stage=stages.append)
+    assert stages == ["launch"]
+
+
+def test_nothing_is_launched_if_the_announcement_fails(bench: Bench) -> None:
+    def refuse(_: str) -> None:
+        raise TimeoutError("the database is gone")
+
+    of = naive(SMALL)
+    built = build(bench, of)
+    with pytest.raises(TimeoutError, match="the database is gone"):
+        bench.measure(SMALL, of, built, best_ms=None, on_stage=refuse)
+    assert bench.measure(SMALL, of, built, best_ms=None).verdict is Verdict.CORRECT
+
+
+def test_a_driver_that_refuses_its_own_binary_gets_the_source(bench: Bench) -> None:
+    of = naive(SMALL)
+    built = replace(build(bench, of), binary=b"")
+    assert bench.measure(SMALL, of, built, best_ms=None).verdict is Verdict.CORRECT
+
+
+# Wrong kernels
+
+
+@pytest.mark.parametrize("mistake", ["LOSE_LAST", "SKIP_EDGE", "NO_EDGE", "EMPTY"])
+def test_a_wrong_kernel_has_no_time(bench: Bench, mistake: str) -> None:
+    measured = trial(bench, SMALL, naive(SMALL, mistake))
+    assert measured.verdict is Verdict.WRONG_RESULT
+    assert measured.time_ms is None and measured.message
+    assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+
+
+def test_writing_to_an_operand_is_found_out_and_harms_nobody_else(bench: Bench) -> None:
+    spoils = naive(SMALL, "WRITE_A")
+    trial(bench, SMALL, spoils)  # on a GPU C may have been computed before A was spoiled, and be right
+    assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+    assert bench.check([Case(SMALL, spoils)]).verdict is Verdict.WRONG_RESULT
+    assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+
+
+def test_writing_past_scratch_is_wrong(bench: Bench) -> None:
+    measured = trial(bench, SMALL, naive(SMALL, "SCRATCH=10", scratch=(("work", 40),)))
+    assert measured.verdict is Verdict.WRONG_RESULT
+    assert "'work'" in measured.message
+
+
+# Refusals
+
+
+def test_a_refused_build_carries_the_compilers_words(bench: Bench) -> None:
+    built = bench.build(rendered("__kernel void naive(undefined_type x) {}", "", Step("naive", (1,), (1,)))).result()
+    assert built.verdict is Verdict.COMPILE_FAILED
+    assert "undefined_type" in built.compiler.log and "undefined_type" in built.message
+    measured = bench.measure(SMALL, naive(SMALL), built, best_ms=None)
+    assert (measured.verdict, measured.message) == (Verdict.COMPILE_FAILED, built.message)
+
+
+@pytest.mark.parametrize("local", [(2**14, 1, 1), (7, 7, 1), (0, 1, 1)])
+def test_an_impossible_work_group_fails_to_launch(bench: Bench, local: tuple[int, ...]) -> None:
+    of = rendered(source("naive"), "", Step("naive", (2**14, 40, 1), local))
+    measured = trial(bench, SMALL, of)
+    assert (measured.verdict, measured.time_ms) == (Verdict.LAUNCH_FAILED, None)
+    assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+
+
+def test_too_much_local_memory_is_never_launched(bench: Bench) -> None:
+    floats = bench.device.facts.local_mem_bytes // 4 + 1
+    uses = (
+        f"__local REAL tile[{floats}]; tile[row * 97] = k; barrier(CLK_LOCAL_MEM_FENCE); REAL sum = tile[column * 89];"
+    )
+    text = source("naive").replace("REAL sum = 0;", uses)
+    stages: list[str] = []
+    of = rendered(text, "", Step("naive", (40, 40, 1), (8, 8, 1)))
+    built = build(bench, of)
+    if built.verdict is Verdict.CORRECT and not built.compiler.local_bytes:
+        pytest.skip("this driver does not say how much local memory a kernel takes")
+    measured = bench.measure(SMALL, of, built, best_ms=None, on_stage=stages.append)
+    # A compiler may see it as well, and then says so first.
+    assert measured.verdict in (Verdict.LAUNCH_FAILED, Verdict.COMPILE_FAILED)
+    assert stages == []
+
+
+def test_an_unknown_kernel_name_is_our_mistake(bench: Bench) -> None:
+    of = rendered(source("naive"), "", Step("nobody", (8,), (8,)))
+    built = build(bench, of)
+    with pytest.raises(BenchError, match="INVALID_KERNEL_NAME"):
+        bench.measure(SMALL, of, built, best_ms=None)
+    assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+
+
+def test_an_empty_product_is_not_measured(bench: Bench) -> None:
+    for problem in (Problem(0, 8, 8), Problem(8, 8, 0), Problem(8, 8, 8, batch=0)):
+        with pytest.raises(ValueError, match="empty"):
+            bench.measure(problem, naive(SMALL), Built(Verdict.CORRECT), best_ms=None)
+
+
+@pytest.fixture
+def poor_bench(any_device: Device) -> Iterator[Bench]:
+    """A device that lacks nearly everything."""
+    facts = replace(any_device.facts, fp64=False, max_alloc_bytes=2**20)
+    with Bench.open(replace(any_device, facts=facts)) as opened:
+        yield opened
+
+
+def test_what_the_device_lacks_is_unsupported(poor_bench: Bench) -> None:
+    double = Problem.packed(8, 8, 8, dtype="float64")
+    large = Problem.packed(2048, 2048, 8)
+    for problem, words in ((double, "float64"), (large, "GiB")):
+        of = naive(SMALL)
+        measured = poor_bench.measure(problem, of, build(poor_bench, of), best_ms=None)
+        assert measured.verdict is Verdict.UNSUPPORTED
+        assert words in measured.message
+
+
+# Builds
+
+
+def test_cancelled_builds_end_at_once_and_the_pool_goes_on(any_device: Device) -> None:
+    with Bench.open(any_device, compilers=1, build_function=endless_compiler) as bench:
+        futures = [bench.build(naive(SMALL)) for _ in range(3)]
+        bench.cancel_builds()
+        for future in futures:
+            with pytest.raises(CancelledError):
+                future.result(timeout=30)
+        assert bench.build(naive(SMALL)).cancelled() is False
+
+
+def test_an_endless_compiler_meets_its_deadline(any_device: Device) -> None:
+    with Bench.open(any_device, compilers=1, build_function=endless_compiler, build_deadline_s=0.5) as bench:
+        built = bench.build(naive(SMALL)).result(timeout=60)
+        assert built.verdict is Verdict.COMPILE_TIMED_OUT
+        assert "0.5 s" in built.message
+
+
+def test_a_compiler_that_kills_its_process_is_a_verdict(any_device: Device) -> None:
+    with Bench.open(any_device, compilers=1, build_function=dying_compiler) as bench:
+        for _ in range(2):
+            built = bench.build(naive(SMALL)).result(timeout=60)
+            assert built.verdict is Verdict.CRASHED
+            assert "SIGABRT" in built.message
+
+
+def test_a_mistake_of_ours_in_a_worker_is_raised(any_device: Device) -> None:
+    with (
+        Bench.open(any_device, compilers=1, build_function=mistaken_compiler) as bench,
+        pytest.raises(KeyError, match="a mistake of ours"),
+    ):
+        bench.build(naive(SMALL)).result(timeout=60)
+
+
+# Certificates
+
+
+def test_a_right_kernel_is_certified(bench: Bench) -> None:
+    cases = [
+        Case(SMALL, naive(SMALL), tuple(KINDS), fresh=True, repeats=2),
+        Case(replace(SMALL, k=1), naive(SMALL)),
+    ]
+    outcome = bench.check(cases)
+    assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
+    assert len(outcome.checks) == 2 * len(KINDS) + 2 + 2
+    assert any("agree bit for bit" in check for check in outcome.checks)
+
+
+def test_a_certificate_stops_at_the_first_failure(bench: Bench) -> None:
+    forgets_beta = source("naive").replace("beta == 0 ? 0 : beta * *out", "0")
+    of = rendered(forgets_beta, "", Step("naive", (40, 40, 1), (8, 8, 1)))
+    outcome = bench.check([Case(SMALL, of, ("plain", "add")), Case(SMALL, naive(SMALL))])
+    assert outcome.verdict is Verdict.WRONG_RESULT
+    assert "add" in outcome.message
+    assert len(outcome.checks) == 1 and "plain" in outcome.checks[0]
+
+
+@pytest.mark.parametrize(("fresh", "repeats"), [(False, 2), (True, 1)])
+def test_two_runs_or_builds_that_differ_are_wrong(fresh: bool, repeats: int) -> None:
+    bits = iter([b"one", b"other"])
+    checker = SimpleNamespace(
+        load=lambda *_, **__: None,
+        check=lambda *_, **__: CheckResult(True),
+        is_intact=lambda _: True,
+        bits=lambda _: next(bits),
+    )
+    desk: Any = SimpleNamespace(load=lambda *_: None, leave=lambda _: None, checker=checker)
+    outcome = run_case(desk, CaseRun(Case(SMALL, naive(SMALL), fresh=fresh, repeats=repeats), None, 2.0))
+    assert outcome.verdict is Verdict.WRONG_RESULT
+    assert "differs" in outcome.message
+
+
+def test_a_certificate_of_what_cannot_be_built(bench: Bench) -> None:
+    outcome = bench.check([Case(SMALL, rendered("nonsense", "", Step("naive", (1,), (1,))))])
+    assert outcome == CheckOutcome(Verdict.COMPILE_FAILED, (), outcome.message)
+
+
+# Races
+
+
+def test_rounds_of_two_contenders(bench: Bench) -> None:
+    of = naive(SMALL)
+    built = build(bench, of)
+    rounds = bench.rounds(SMALL, [(of, built), (of, built)], 5)
+    assert len(rounds) == 5
+    assert all(len(times) == 2 and min(times) > 0 for times in rounds)
+
+
+def test_a_contender_that_fails_is_named(bench: Bench) -> None:
+    of = naive(SMALL)
+    bad = rendered(source("naive"), "", Step("naive", (40, 40, 1), (7, 7, 1)))
+    contenders = [(of, build(bench, of)), (bad, build(bench, bad))]
+    with pytest.raises(ContenderFailed) as failed:
+        bench.rounds(SMALL, contenders, 3)
+    assert (failed.value.index, failed.value.verdict) == (1, Verdict.LAUNCH_FAILED)
+    assert len(bench.rounds(SMALL, contenders[:1], 1)) == 1
+
+
+def test_a_contender_without_a_build_is_named(bench: Bench) -> None:
+    unbuilt = (naive(SMALL), Built(Verdict.COMPILE_TIMED_OUT, message="too slow"))
+    with pytest.raises(ContenderFailed, match="too slow"):
+        bench.rounds(SMALL, [unbuilt], 1)
+
+
+# Processes
+
+
+def test_this_process_never_imports_pyopencl(bench: Bench) -> None:
+    trial(bench, SMALL, naive(SMALL))
+    assert "pyopencl" not in sys.modules
+
+
+def test_nothing_is_left_behind(any_device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = set(multiprocessing.active_children())
+    with Bench.open(any_device) as bench:
+        assert bench.build(naive(SMALL)).result().verdict is Verdict.CORRECT
+        assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+    assert set(multiprocessing.active_children()) <= before
+
+
+# Choosing
+
+
+def a_device(name: str, kind: str = "gpu", units: int = 10, platform: str = "Vendor", **rest: str) -> Device:
+    silicon = Silicon(name.split()[0], name, kind, units, 8 if kind == "gpu" else 0)
+    return Device(
+        silicon, Software(platform, rest.get("driver", "1.0"), "OpenCL C 1.2", name), name, address=rest["at"]
+    )
+
+
+CPU_POCL_OLD = a_device("AMD EPYC", "cpu", 64, "Portable Computing Language", driver="3.1", at="0:0")
+CPU_POCL_NEW = a_device("AMD EPYC", "cpu", 64, "Portable Computing Language", driver="6.0", at="1:0")
+CPU_INTEL = a_device("AMD EPYC", "cpu", 64, "Intel(R) OpenCL", driver="2026.1", at="2:0")
+SMALL_GPU = a_device("NVIDIA T4", units=40, at="3:0")
+LARGE_GPU = a_device("NVIDIA H200", units=132, at="3:1")
+
+
+def reports(*devices: Device, broken: tuple[Device, ...] = ()) -> list[DeviceReport]:
+    return [DeviceReport(d, True) for d in devices] + [DeviceReport(d, False, "it fails") for d in broken]
+
+
+@pytest.mark.parametrize(
+    ("among", "best"),
+    [
+        (reports(CPU_POCL_OLD, SMALL_GPU, LARGE_GPU), LARGE_GPU),
+        (reports(CPU_POCL_OLD, SMALL_GPU, broken=(LARGE_GPU,)), SMALL_GPU),
+        (reports(CPU_POCL_OLD, CPU_POCL_NEW, CPU_INTEL), CPU_INTEL),
+        (reports(CPU_POCL_OLD, CPU_POCL_NEW, broken=(CPU_INTEL, LARGE_GPU)), CPU_POCL_NEW),
+    ],
+)
+def test_the_default_device(among: list[DeviceReport], best: Device) -> None:
+    assert choose(among).address == best.address
+    assert choose(among[::-1]).address == best.address
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("h200", LARGE_GPU), ("T4", SMALL_GPU), ("epyc", CPU_INTEL), ("portable", CPU_POCL_NEW), ("0:0", CPU_POCL_OLD)],
+)
+def test_a_device_by_part_of_its_name(text: str, meant: Device) -> None:
+    every = reports(CPU_POCL_OLD, CPU_POCL_NEW, CPU_INTEL, SMALL_GPU, LARGE_GPU)
+    assert choose(every, text).address == meant.address
+
+
+@pytest.mark.parametrize(
+    ("among", "text", "words"),
+    [
+        ([], None, r'No OpenCL device.*pip install "gemm-tuner\[pocl\]"'),
+        (reports(SMALL_GPU), "H100", "No device is called 'H100'; there is: 3:0 NVIDIA T4"),
+        (reports(SMALL_GPU, LARGE_GPU), "nvidia", "more than one device"),
+        (reports(SMALL_GPU, broken=(LARGE_GPU,)), "H200", "does not work .it fails."),
+        (reports(broken=(LARGE_GPU,)), None, "does not work"),
+    ],
+)
+def test_no_such_device(among: list[DeviceReport], text: str | None, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        choose(among, text)
+
+
+# Limits
+
+
+def test_the_launch_deadline_follows_the_best() -> None:
+    assert launch_deadline_s(SMALL, SMALL_GPU, None) == 2.0
+    assert launch_deadline_s(SMALL, SMALL_GPU, 1.0) == 2.0
+    assert launch_deadline_s(SMALL, SMALL_GPU, 500.0) == 10.0
+    assert 2.0 < launch_deadline_s(Problem(4096, 4096, 4096), SMALL_GPU, None) <= 60.0
+    assert launch_deadline_s(Problem(16384, 16384, 16384), SMALL_GPU, None) == 60.0
+
+
+def test_the_pool_leaves_a_core_unless_the_device_needs_all() -> None:
+    plenty = 2**40
+    gpu = replace(SMALL_GPU, facts=Facts(global_mem_bytes=2**34))
+    cpu = replace(CPU_INTEL, facts=Facts(shares_cores=True))
+    assert worker_count(gpu, 8, plenty) == 7
+    assert worker_count(cpu, 8, plenty) == 8
+    assert worker_count(gpu, 1, plenty) == 1
+    assert worker_count(gpu, 64, 3 * 2**30) == 3
+    assert worker_count(gpu, 64, 0) == 1
+    assert worker_count(gpu, 64, plenty) == 8  # a quarter of 16 GiB, 512 MiB each

@@ -1,0 +1,8 @@
+"""The isolated workers: compile pool and measuring process; death and deadline become verdicts, never exceptions."""
+
+from tuner.bench.bench import Bench
+from tuner.bench.devices import DeviceReport, choose, list_devices
+from tuner.bench.measurer import BenchError
+from tuner.bench.messages import Case, CheckOutcome, ContenderFailed
+
+__all__ = ["Bench", "BenchError", "Case", "CheckOutcome", "ContenderFailed", "DeviceReport", "choose", "list_devices"]

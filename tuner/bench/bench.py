@@ -1,0 +1,233 @@
+"""One device's bench: builds, verifies, times, certifies and races, and no candidate can harm its caller."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from tuner.bench.compile import BUILD_DEADLINE_S, BuildFunction, CompilePool
+from tuner.bench.measurer import Lost, Measurer
+from tuner.bench.messages import (
+    Answer,
+    Case,
+    CaseRun,
+    CheckOutcome,
+    ContenderFailed,
+    Race,
+    Request,
+    Rounds,
+    Trial,
+)
+from tuner.model import Built, Device, Measurement, Problem, Rendered, Verdict
+from tuner.opencl import drivers
+
+LEAST_LAUNCH_S = 2.0
+PATIENCE = 20.0
+"""A launch may last this many times the best so far."""
+
+FIRST_LAUNCH_S = 60.0
+SLOWEST_FLOP_PER_S = 5e8
+"""Of one compute unit: without a best so far, anything slower than this (or than FIRST_LAUNCH_S) counts as hung."""
+
+OnStage = Callable[[str], None]
+
+
+class Bench:
+    """Measures on one device; open it with `Bench.open`, close it or use it in a `with`.
+
+    Death, deadlines and the driver's errors come back as verdicts. `BenchError` is raised only for a mistake of ours
+    and for a device that is gone.
+    """
+
+    def __init__(self, device: Device, pool: CompilePool, measurer: Measurer, resources: ExitStack) -> None:
+        """Take over pool and measurer; callers use `Bench.open`."""
+        self.device = device
+        self.shares_cores = device.facts.shares_cores
+        self.compilers = pool.workers
+        self._pool = pool
+        self._measurer = measurer
+        self._resources = resources
+        self._one_request = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        device: Device,
+        *,
+        compilers: int | None = None,
+        build_function: BuildFunction | None = None,
+        build_deadline_s: float = BUILD_DEADLINE_S,
+    ) -> Bench:
+        """Start the measuring process and its standby; compile workers start with the first build.
+
+        `build_function` stands in for the driver's compiler and must be a module's function.
+        """
+        with ExitStack() as resources:
+            vendors = resources.enter_context(drivers.private_vendors())
+            scratch = tempfile.TemporaryDirectory(prefix="gemm-tuner-", ignore_cleanup_errors=True)
+            folder = Path(resources.enter_context(scratch))
+            pool = CompilePool(
+                device,
+                vendors,
+                folder,
+                workers=compilers,
+                build_function=build_function,
+                deadline_s=build_deadline_s,
+            )
+            resources.callback(pool.close)
+            measurer = Measurer(device, vendors, folder)
+            resources.callback(measurer.close)
+            return cls(device, pool, measurer, resources.pop_all())
+
+    def close(self) -> None:
+        """End all children and remove their folders."""
+        self._resources.close()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def build(self, rendered: Rendered) -> Future[Built]:
+        """Compile ahead in the pool. The value carries a verdict; `cancel_builds` cancels the future."""
+        return self._pool.submit(rendered)
+
+    def cancel_builds(self) -> None:
+        """End every build at once, those that run included."""
+        self._pool.cancel()
+
+    def measure(
+        self,
+        problem: Problem,
+        rendered: Rendered,
+        built: Built,
+        *,
+        best_ms: float | None,
+        on_stage: OnStage | None = None,
+        peak_gflops: float | None = None,
+    ) -> Measurement:
+        """Verify, then time; only a correct candidate has samples.
+
+        `on_stage("launch")` is called before anything is launched, once for each of at most two attempts: a candidate
+        whose process dies or is late gets a second one in a fresh process. Raises ValueError for a problem without a
+        product to compute (m, n, k or batch is 0).
+        """
+        if built.verdict is not Verdict.CORRECT:
+            return _with_build(Measurement(built.verdict, message=built.message), built)
+        if lacking := _lacks(self.device, problem):
+            return _with_build(Measurement(Verdict.UNSUPPORTED, message=lacking), built)
+        launch_s = launch_deadline_s(problem, self.device, best_ms)
+        answer = self._request(Trial(problem, rendered, built.binary, best_ms, launch_s, peak_gflops), on_stage)
+        if isinstance(answer, Lost):
+            return _with_build(Measurement(answer.verdict, message=answer.message), built)
+        assert isinstance(answer, Measurement)
+        return _with_build(answer, built)
+
+    def check(self, cases: Sequence[Case]) -> CheckOutcome:
+        """Run a certificate's cases, in order, up to the first failure."""
+        passed: tuple[str, ...] = ()
+        builds = {rendered: self.build(rendered) for rendered in dict.fromkeys(case.rendered for case in cases)}
+        for case in cases:
+            outcome = self._check_one(case, builds[case.rendered].result())
+            passed += outcome.checks
+            if outcome.verdict is not Verdict.CORRECT:
+                return CheckOutcome(outcome.verdict, passed, outcome.message)
+        return CheckOutcome(Verdict.CORRECT, passed)
+
+    def rounds(
+        self, problem: Problem, contenders: Sequence[tuple[Rendered, Built]], count: int
+    ) -> list[tuple[float, ...]]:
+        """`count` rounds in which the contenders take turns: milliseconds per call by the host's clock.
+
+        All must have been built, and should have been measured. Raises ContenderFailed.
+        """
+        for index, (_, built) in enumerate(contenders):
+            if built.verdict is not Verdict.CORRECT:
+                raise ContenderFailed(index, built.verdict, built.message)
+        launch_s = launch_deadline_s(problem, self.device, None)
+        race = Race(problem, tuple((rendered, built.binary) for rendered, built in contenders), count, launch_s)
+        answer = self._request(race, None)
+        if isinstance(answer, Lost):
+            raise ContenderFailed(answer.stage.contender, answer.verdict, answer.message)
+        assert isinstance(answer, Rounds)
+        if answer.failed is not None:
+            raise ContenderFailed(answer.failed, answer.verdict, answer.message)
+        return list(answer.ms)
+
+    def _check_one(self, case: Case, built: Built) -> CheckOutcome:
+        if built.verdict is not Verdict.CORRECT:
+            return CheckOutcome(built.verdict, (), built.message)
+        if lacking := _lacks(self.device, case.problem):
+            return CheckOutcome(Verdict.UNSUPPORTED, (), lacking)
+        launch_s = launch_deadline_s(case.problem, self.device, None)
+        answer = self._request(CaseRun(case, built.binary, launch_s), None)
+        if isinstance(answer, Lost):
+            return CheckOutcome(answer.verdict, (), answer.message)
+        assert isinstance(answer, CheckOutcome)
+        return answer
+
+    def _request(self, request: Request, on_stage: OnStage | None) -> Answer | Lost:
+        """Two strikes: one lost process may have been shot from outside, two in a row are the candidate's doing."""
+
+        def leave(name: str) -> None:
+            if name == "launch" and on_stage is not None:
+                on_stage(name)
+            if name == "time":
+                self._be_quiet()
+
+        with self._one_request:
+            self._wait_for_builds()
+            answer = self._measurer.run(request, leave)
+            if isinstance(answer, Lost):
+                if answer.stage.name == "load":
+                    request = _without_binary(request)
+                answer = self._measurer.run(request, leave)
+            return answer
+
+    def _wait_for_builds(self) -> None:
+        if self.shares_cores:
+            self._pool.wait_idle()
+
+    def _be_quiet(self) -> None:
+        """Nothing of ours computes on the device's cores while it is timed."""
+        if self.shares_cores:
+            self._pool.wait_idle()
+            self._measurer.wait_quiet()
+
+
+def launch_deadline_s(problem: Problem, device: Device, best_ms: float | None) -> float:
+    """Seconds that one launch of a configuration may take."""
+    if best_ms is not None:
+        return max(LEAST_LAUNCH_S, PATIENCE * best_ms / 1e3)
+    slowest = problem.flop / (SLOWEST_FLOP_PER_S * device.silicon.compute_units)
+    return max(LEAST_LAUNCH_S, min(FIRST_LAUNCH_S, slowest))
+
+
+def _lacks(device: Device, problem: Problem) -> str:
+    """Why the device can't compute such a problem, or nothing."""
+    if 0 in (problem.m, problem.n, problem.k, problem.batch):
+        raise ValueError(f"{problem} has an empty dimension: there is nothing to measure")
+    if problem.dtype == "float64" and not device.facts.fp64:
+        return f"{device.name} has no float64"
+    return ""
+
+
+def _with_build(measurement: Measurement, built: Built) -> Measurement:
+    return dataclasses.replace(measurement, compile_ms=built.compile_ms, compiler=built.compiler)
+
+
+def _without_binary(request: Request) -> Request:
+    """The same request, built from source: a driver may die of its own binary."""
+    if isinstance(request, Race):
+        contenders = tuple((rendered, None) for rendered, _ in request.contenders)
+        return dataclasses.replace(request, contenders=contenders)
+    return dataclasses.replace(request, binary=None)

@@ -1,0 +1,150 @@
+"""Which devices are here and which of them work, asked of child processes; and which one the user means."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from tuner.bench.process import QuietContext, death_of, kill, settle_in, start
+from tuner.model import Device, UserError
+from tuner.opencl import drivers
+
+_INSTALL = (
+    "install your device's driver, or a CPU driver with "
+    'pip install "gemm-tuner[intel]" or pip install "gemm-tuner[pocl]"'
+)
+_KINDS = {"gpu": 0, "accelerator": 1, "cpu": 2}
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """A device that the loader lists, and whether a trivial kernel builds and gives the right answer on it."""
+
+    device: Device
+    works: bool
+    problem: str = ""
+    """Why it does not work, for people."""
+
+
+def prepare_child(vendors: str, cache: str) -> None:
+    """In a child, before pyopencl is imported: which drivers there are, and a cache folder of its own.
+
+    PoCL's cache has races between processes.
+    """
+    settle_in()
+    os.environ["POCL_CACHE_DIR"] = cache
+    Path(cache).mkdir(parents=True, exist_ok=True)
+    drivers.install(vendors)
+
+
+def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
+    """Every OpenCL device, best first; one that does not answer in `timeout` seconds does not work.
+
+    Raises UserError if the drivers kill the process that asks them.
+    """
+    with drivers.private_vendors() as vendors, tempfile.TemporaryDirectory(prefix="gemm-tuner-") as scratch:
+        lister = _Question(_answer_devices, vendors, str(Path(scratch) / "list"))
+        devices, problem = lister.answer(time.monotonic() + timeout)
+        if not isinstance(devices, list):
+            raise UserError(
+                f"The OpenCL drivers fail when they are asked for their devices: {problem}. Reinstall them."
+            )
+        trials = [
+            _Question(_answer_trial, vendors, str(Path(scratch) / str(number)), device)
+            for number, device in enumerate(devices)
+        ]
+        deadline = time.monotonic() + timeout
+        answers = [trial.answer(deadline) for trial in trials]
+    reports = []
+    for device, (said, problem) in zip(devices, answers, strict=True):
+        text = said if isinstance(said, str) else f"a trivial kernel fails: {problem}"
+        reports.append(DeviceReport(device, works=not text, problem=text))
+    return sorted(reports, key=_rank)
+
+
+def choose(reports: Sequence[DeviceReport], text: str | None = None) -> Device:
+    """The device that `text` means, by its address ("0:0") or part of its name, driver or platform; without, the best.
+
+    Among drivers of one silicon, and when nothing is asked, the order is: it works; GPU, accelerator, CPU; more compute
+    units; more memory; Intel's driver, then the newest PoCL, then others; lower address. Raises UserError if none fits.
+    """
+    if not reports:
+        raise UserError(f"No OpenCL device was found: {_INSTALL}.")
+    fitting = [report for report in reports if text is None or _means(text, report.device)]
+    if not fitting:
+        raise UserError(f"No device is called {text!r}; there is: {_listing(reports)}.")
+    working = sorted((report for report in fitting if report.works), key=_rank)
+    if not working:
+        raise UserError(
+            f"{_listing(fitting)}: does not work ({fitting[0].problem}). Choose another device, or {_INSTALL}."
+        )
+    if text is not None and len({report.device.silicon for report in working}) > 1:
+        raise UserError(f"{text!r} means more than one device; say which: {_listing(working)}.")
+    return working[0].device
+
+
+def _means(text: str, device: Device) -> bool:
+    if re.fullmatch(r"\d+:\d+", text):
+        return device.address == text
+    return any(text.casefold() in name.casefold() for name in (device.silicon.key, device.software.key))
+
+
+def _listing(reports: Sequence[DeviceReport]) -> str:
+    devices = (report.device for report in reports)
+    return "; ".join(f"{d.address} {d.name} ({d.software.platform}, {d.software.driver})" for d in devices)
+
+
+def _rank(report: DeviceReport) -> tuple[object, ...]:
+    silicon, software = report.device.silicon, report.device.software
+    platform = software.platform.lower()
+    driver = 0 if "intel" in platform else 1 if "portable computing language" in platform else 2
+    newest = tuple(-int(number) for number in re.findall(r"\d+", software.driver))
+    place = tuple(int(number) for number in re.findall(r"\d+", report.device.address))
+    kind = _KINDS.get(silicon.kind, len(_KINDS))
+    return (not report.works, kind, -silicon.compute_units, -silicon.memory_gib, driver, newest, place)
+
+
+class _Question:
+    """A child asked for one answer; its death or silence becomes a problem in words."""
+
+    def __init__(self, target: object, vendors: str, cache: str, *args: object) -> None:
+        self._pipe, childs_end = QuietContext().Pipe(duplex=False)
+        self._process: BaseProcess = start(_ask, childs_end, target, vendors, cache, args)
+        childs_end.close()
+
+    def answer(self, deadline: float) -> tuple[object, str]:
+        """(answer, "") or (None, what went wrong)."""
+        try:
+            if not wait([self._pipe], max(0.0, deadline - time.monotonic())):
+                return None, "it does not answer"
+            return self._pipe.recv(), ""
+        except EOFError:
+            return None, death_of(self._process)
+        finally:
+            kill(self._process)
+            self._pipe.close()
+
+
+def _ask(pipe: Connection, target: object, vendors: str, cache: str, args: tuple[object, ...]) -> None:
+    prepare_child(vendors, cache)
+    assert callable(target)
+    pipe.send(target(*args))
+
+
+def _answer_devices() -> list[Device]:
+    from tuner.opencl import describe
+
+    return [found.device for found in describe.devices()]
+
+
+def _answer_trial(device: Device) -> str:
+    from tuner.opencl import describe
+
+    return describe.problem_with(describe.find(device))

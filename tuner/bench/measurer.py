@@ -1,0 +1,169 @@
+"""The parent's side of the measuring process: one at work, one standing by, deadlines by stage, an end by SIGKILL."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from tuner.bench import worker
+from tuner.bench.messages import Answer, Ask, Done, Hello, Mistake, Reply, Request, Stage
+from tuner.bench.process import QuietContext, death_of, kill, start
+from tuner.model import Device, Verdict
+
+START_DEADLINE_S = 60.0
+
+_LATE = {"load": Verdict.COMPILE_TIMED_OUT, "specialise": Verdict.COMPILE_TIMED_OUT}
+"""Which verdict silence in a stage means; `timed_out` in every other."""
+
+
+class BenchError(RuntimeError):
+    """A mistake of ours or a device that went away: nothing that a verdict on one candidate could say."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The measuring process died, or had to be killed, while it worked on a request."""
+
+    stage: Stage
+    verdict: Verdict
+    message: str
+
+
+class _Dead(Exception):
+    """The child's end of the pipe is closed."""
+
+
+class _Late(Exception):
+    """The child is silent."""
+
+
+class _Child:
+    """One measuring process and our end of its pipe."""
+
+    def __init__(self, device: Device, vendors: str, cache: Path) -> None:
+        self.pipe, childs_end = QuietContext().Pipe()
+        self.process = start(worker.main, childs_end, device, vendors, str(cache))
+        childs_end.close()
+        self._started = time.monotonic()
+        self._said_hello = False
+
+    def wait_ready(self) -> None:
+        """Return once it has opened its device; _Dead or _Late if it never does."""
+        if not self._said_hello:
+            reply = self.receive(max(0.0, self._started + START_DEADLINE_S - time.monotonic()))
+            if isinstance(reply, Mistake):
+                raise BenchError(f"the measuring process can't start:\n{reply.traceback}")
+            assert isinstance(reply, Hello)
+            self._said_hello = True
+
+    def receive(self, seconds: float) -> Reply:
+        if not wait([self.pipe], seconds):
+            raise _Late
+        try:
+            reply: Reply = self.pipe.recv()
+        except (EOFError, OSError):
+            raise _Dead from None
+        return reply
+
+    def send(self, message: Request | Reply) -> None:
+        try:
+            self.pipe.send(message)
+        except OSError:
+            raise _Dead from None
+
+    def end(self) -> None:
+        kill(self.process)
+        self.pipe.close()
+
+
+class Measurer:
+    """Runs requests one after another; a process that dies, hangs or is poisoned is replaced by the standby."""
+
+    def __init__(self, device: Device, vendors: str, scratch: Path) -> None:
+        self._numbers = itertools.count()
+        self._assignment = (device, vendors, scratch)
+        self._active = self._new()
+        self._standby = self._new()
+
+    def run(self, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
+        """Answer `request`; `leave(name)` is called each time the process asks for leave to go on with `name`.
+
+        Raises BenchError for a mistake of ours. Whatever is raised here, Ctrl-C included, ends the process at work.
+        """
+        child = self._ready_child()
+        try:
+            return self._converse(child, request, leave)
+        except BaseException:
+            self._retire()
+            raise
+
+    def wait_quiet(self) -> None:
+        """Return when the standby has started, so that its imports disturb no measurement."""
+        try:
+            self._standby.wait_ready()
+        except (_Dead, _Late):
+            self._replace_standby()
+
+    def close(self) -> None:
+        """End both processes."""
+        self._active.end()
+        self._standby.end()
+
+    def _ready_child(self) -> _Child:
+        """The process at work or the standby; a few more tries before giving the device up."""
+        problem = ""
+        for _ in range(4):
+            try:
+                self._active.wait_ready()
+                if self._active.process.is_alive():
+                    return self._active
+                raise _Dead
+            except _Late:
+                problem = "it does not answer"
+            except _Dead:
+                problem = death_of(self._active.process)
+            self._retire()
+        raise BenchError(f"no measuring process can be started on this device ({problem})")
+
+    def _converse(self, child: _Child, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
+        stage = Stage("start", START_DEADLINE_S)
+        try:
+            child.send(request)
+            while True:
+                reply = child.receive(stage.seconds)
+                if isinstance(reply, Stage):
+                    stage = reply
+                elif isinstance(reply, Ask):
+                    leave(reply.name)
+                    child.send(reply)
+                elif isinstance(reply, Done):
+                    if reply.poisoned:
+                        self._retire()
+                    return reply.answer
+                elif isinstance(reply, Mistake):
+                    raise BenchError(f"a mistake in the measuring process:\n{reply.traceback}")
+        except _Late:
+            self._retire()
+            late = f"no answer within {stage.seconds:.3g} s ({stage.name})"
+            return Lost(stage, _LATE.get(stage.name, Verdict.TIMED_OUT), late)
+        except _Dead:
+            how = death_of(child.process)
+            self._retire()
+            return Lost(stage, Verdict.CRASHED, f"the measuring process: {how} ({stage.name})")
+
+    def _retire(self) -> None:
+        """The standby takes over; the next one starts at once, while the caller still thinks."""
+        self._active.end()
+        self._active, self._standby = self._standby, self._new()
+
+    def _new(self) -> _Child:
+        device, vendors, scratch = self._assignment
+        return _Child(device, vendors, scratch / f"measurer-{next(self._numbers)}")
+
+    def _replace_standby(self) -> None:
+        self._standby.end()
+        self._standby = self._new()

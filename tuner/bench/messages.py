@@ -1,0 +1,128 @@
+"""What a bench and its measuring process say to each other; every value is plain and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.model import Measurement, Problem, Rendered, Verdict
+
+PLAIN = ("plain",)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a certificate: a configuration, rendered for `problem`, called in each of `kinds`."""
+
+    problem: Problem
+    rendered: Rendered
+    kinds: tuple[str, ...] = PLAIN
+    """Kinds of alpha and beta, by their names in `tuner.verify.KINDS`."""
+    fresh: bool = False
+    """Also build from source in the measuring process, and compare with the build from the binary bit for bit."""
+    repeats: int = 1
+    """Runs on the float operands that must agree bit for bit."""
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """What came of a certificate: `correct`, or the first failure."""
+
+    verdict: Verdict
+    checks: tuple[str, ...]
+    """The checks passed, in words."""
+    message: str = ""
+
+
+class ContenderFailed(Exception):
+    """A contender of a race could not go on; the others are well."""
+
+    def __init__(self, index: int, verdict: Verdict, message: str) -> None:
+        super().__init__(f"contender {index}: {verdict}: {message}")
+        self.index = index
+        self.verdict = verdict
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Request: verify a candidate, then time it; answered by a `Measurement`."""
+
+    problem: Problem
+    rendered: Rendered
+    binary: bytes | None
+    best_ms: float | None
+    launch_s: float
+    """Deadline of one launch, in seconds."""
+    peak_gflops: float | None
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """Request: one case of a certificate; answered by a `CheckOutcome`."""
+
+    case: Case
+    binary: bytes | None
+    launch_s: float
+
+
+@dataclass(frozen=True)
+class Race:
+    """Request: `count` rounds over all contenders, interleaved; answered by `Rounds`."""
+
+    problem: Problem
+    contenders: tuple[tuple[Rendered, bytes | None], ...]
+    count: int
+    launch_s: float
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Milliseconds per call, one tuple per round, one number per contender; or who failed."""
+
+    ms: tuple[tuple[float, ...], ...]
+    failed: int | None = None
+    verdict: Verdict = Verdict.CORRECT
+    message: str = ""
+
+
+Request = Trial | CaseRun | Race
+Answer = Measurement | CheckOutcome | Rounds
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The measuring process has opened its device and takes requests."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The measuring process begins something that takes at most `seconds`; silence beyond that ends it."""
+
+    name: str
+    seconds: float
+    contender: int = 0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The measuring process waits for leave to go on with `name` ("launch" or "time")."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer; a `poisoned` process ends after giving it."""
+
+    answer: Answer
+    poisoned: bool = False
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An exception that no kernel or driver explains, as a traceback: a mistake of ours, which ends the run."""
+
+    traceback: str
+
+
+Reply = Hello | Stage | Ask | Done | Mistake

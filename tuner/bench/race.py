@@ -1,0 +1,81 @@
+"""Rounds of a race in the measuring process: contenders take turns, timed by the host's clock."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from tuner import timing
+from tuner.bench.desk import Desk
+from tuner.bench.messages import Race, Rounds, Stage
+from tuner.bench.operands import Bound
+from tuner.model import Verdict
+from tuner.opencl.run import Refused
+
+CALLS_MS = 4.0
+"""N calls last this long at least, so that a slope is more than the clock's noise."""
+
+MOST_CALLS = 4096
+
+
+def run_race(desk: Desk, request: Race) -> Rounds:
+    """Milliseconds per call of every contender in every round; who is refused is named."""
+    contenders: list[_Contender] = []
+    rounds: list[tuple[float, ...]] = []
+    at_work = 0
+    try:
+        for at_work in range(len(request.contenders)):
+            rendered, binary = request.contenders[at_work]
+            contenders.append(_Contender(desk, desk.load(rendered, binary, at_work), request, at_work))
+        desk.leave("launch")
+        for at_work in range(len(contenders)):
+            contenders[at_work].warm_up()
+        desk.leave("time")
+        for number in range(request.count):
+            ms = [0.0] * len(contenders)
+            order = range(len(contenders)) if number % 2 == 0 else range(len(contenders) - 1, -1, -1)
+            for at_work in order:
+                ms[at_work] = contenders[at_work].slope_ms()
+            rounds.append(tuple(ms))
+    except Refused as refused:
+        return Rounds((), at_work, refused.verdict, str(refused))
+    return Rounds(tuple(rounds))
+
+
+class _Contender:
+    def __init__(self, desk: Desk, bound: Bound, request: Race, index: int) -> None:
+        self._desk = desk
+        self._bound = bound
+        self._request = request
+        self._index = index
+        self._calls = 1
+
+    def warm_up(self) -> None:
+        """First launch, with whatever the driver compiles then; choose how many calls make a sample."""
+        loaded = self._desk.checker.load(self._request.problem, "floats", pad_rows=False)
+        self._desk.checker.run(self._bound, loaded, self._request.launch_s, first=True, contender=self._index)
+        one_ms = self._seconds(1) * 1e3
+        self._calls = max(1, min(MOST_CALLS, math.ceil(CALLS_MS / one_ms)))
+        self._seconds(self._calls)
+
+    def slope_ms(self) -> float:
+        """Milliseconds per call; an impossible time is taken again twice before it becomes the verdict."""
+        problem = ""
+        for _ in range(3):
+            single, double = self._seconds(self._calls), self._seconds(2 * self._calls)
+            try:
+                return timing.slope_ms(single * 1e3, double * 1e3, self._calls)
+            except timing.ClockError as error:
+                problem = str(error)
+        raise Refused(Verdict.BAD_CLOCK, problem)
+
+    def _seconds(self, calls: int) -> float:
+        """The host's time of that many back-to-back calls."""
+        machine, queue = self._desk.machine, self._desk.machine.plain_queue
+        # Many calls are short ones: they last a few CALLS_MS together.
+        self._desk.say(Stage("time", self._request.launch_s * min(calls, 2), self._index))
+        before = time.perf_counter()
+        for _ in range(calls):
+            machine.launch(self._bound.program, queue)
+        machine.finish(queue)
+        return time.perf_counter() - before
