@@ -1,0 +1,298 @@
+"""The published snapshot: always whole, never older than the one before, readable row by row when damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, SOFTWARE, config, promote, record, rendered
+from tuner.data import data_folder
+from tuner.lookup import Snapshot
+from tuner.store import Store, open_store, publish
+from tuner.store.published import FORMAT, read, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    opened = open_store(str(tmp_path / "tuner.db"), upgrade=True)
+    opened.start_run(*KEY, {})
+    return opened
+
+
+def text(store: Store) -> str:
+    return store.snapshot.read_text("utf-8")
+
+
+def test_there_is_no_snapshot_before_there_is_a_champion(store: Store) -> None:
+    store.add(record())
+    assert not store.snapshot.exists()
+
+
+def test_it_says_what_the_store_says(store: Store) -> None:
+    promote(store, 1)
+    (entry,) = read(text(store)).entries
+    assert entry.champion == store.champion(*KEY)
+
+
+def test_it_is_one_json_document_with_each_source_once(store: Store) -> None:
+    for m in (1, 2):
+        store.promote(SILICON, SOFTWARE, replace(PROBLEM, m=m), config(), rendered(), reason="", time_ms=1.0, noise=0.0)
+    document = json.loads(text(store))
+    assert (document["format"], len(document["champions"]), list(document["sources"].values())) == (
+        FORMAT,
+        2,
+        [rendered().source],
+    )
+
+
+def test_writing_what_was_read_gives_the_same_text(store: Store) -> None:
+    promote(store, 1)
+    store.pin(*KEY, config(7), rendered(7), reason="known good")
+    assert write(read(text(store))) == text(store)
+
+
+def test_both_the_pinned_and_the_promoted_are_in_it(store: Store) -> None:
+    promote(store, 1)
+    store.pin(*KEY, config(7), rendered(7), reason="known good")
+    assert [(one.champion.config, one.champion.pinned) for one in read(text(store)).entries] == [
+        (config(7), True),
+        (config(1), False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: promote(store, 2),
+        lambda store: store.pin(*KEY, config(7), rendered(7), reason=""),
+        lambda store: store.withdraw(*KEY, reason="wrong"),
+        lambda store: store.certify(*KEY, config(1), "h1", ["more checks"]),
+        lambda store: store.certify(SILICON, NEWER, PROBLEM, config(1), "h1", ["checks"]),
+    ],
+)
+def test_every_change_is_published(store: Store, change: object) -> None:
+    promote(store, 1)
+    before = text(store)
+    assert callable(change)
+    change(store)
+    assert text(store) != before
+    assert store.check() == []
+
+
+def test_trials_do_not_change_it(store: Store) -> None:
+    promote(store, 1)
+    before = store.snapshot.stat()
+    store.add(record())
+    assert store.snapshot.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_others_can_read_it(store: Store) -> None:
+    before = os.umask(0o077)
+    try:
+        promote(store, 1)
+    finally:
+        os.umask(before)
+    assert store.snapshot.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_snapshot_that_cannot_be_written_loses_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    store.snapshot.mkdir()
+    promote(store, 1)
+    assert "cannot be written" in caplog.text
+    found = store.champion(*KEY)
+    assert found is not None
+    assert found.config == config(1)
+    assert any("is not what the database says" in message for message in store.check())
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "older"])
+def test_opening_to_tune_makes_up_for_a_snapshot_that_is_behind(store: Store, damage: str) -> None:
+    promote(store, 1)
+    older = text(store)
+    promote(store, 2)
+    right = text(store)
+    store.snapshot.unlink()
+    if damage != "missing":
+        store.snapshot.write_text(older if damage == "older" else right[:-50])
+    open_store(store.url, upgrade=True).close()
+    assert text(store) == right
+
+
+def test_concurrent_publishers_leave_the_newest(store: Store) -> None:
+    def work(first: int) -> None:
+        with open_store(store.url, upgrade=True) as mine:
+            for number in range(first, first + 8):
+                mine.promote(*KEY, config(number), rendered(number), reason="", time_ms=1.0, noise=0.0)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read(text(store)).state == (24, 0)
+    assert store.check() == []
+
+
+def test_a_reader_never_sees_half_a_file(store: Store) -> None:
+    promote(store, 0)
+    seen: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.extend(read(text(store)).messages)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    for number in range(1, 30):
+        publish.replace_text(store.snapshot, text(store) + " " * number * 1000)
+    done.set()
+    reader.join()
+    assert seen == []
+
+
+def test_another_devices_data_leaves_this_ones_rows_as_they_are(store: Store) -> None:
+    promote(store, 1)
+    before = [line.rstrip(",") for line in text(store).splitlines() if line.startswith('{"c')]
+    other = replace(SILICON, name="another", compute_units=20)
+    promote(store, 1, (other, SOFTWARE, PROBLEM))
+    promote(store, 2, (other, SOFTWARE, replace(PROBLEM, m=1)))
+    after = [line.rstrip(",") for line in text(store).splitlines()]
+    assert len(before) == 2
+    assert [line for line in before if line not in after] == []
+
+
+def test_the_format_needs_no_database(tmp_path: Path) -> None:
+    script = "import sys, tuner.lookup; print([name for name in sys.argv[1:] if name in sys.modules])"
+    heavy = ["sqlalchemy", "alembic", "numpy", "jinja2", "pyopencl", "optuna", "filelock", "sqlite3"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *heavy],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(data_folder("db").parent)},
+    )
+    assert done.stdout == "[]\n"
+
+
+# Damage
+
+
+@pytest.fixture
+def two(store: Store) -> str:
+    """The text of a snapshot with two champions."""
+    promote(store, 1)
+    promote(store, 2, (SILICON, SOFTWARE, replace(PROBLEM, m=1000)))
+    return text(store)
+
+
+def test_a_snapshot_from_a_newer_gemm_tuner_is_not_guessed_at(two: str) -> None:
+    found = read(two.replace(f'"format":{FORMAT}', f'"format":{FORMAT + 1}'))
+    assert (found.entries, len(found.messages)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"m":64', '"m":-64'),
+        ('"m":64', '"m":"64"'),
+        ('"m":64', '"m":64,"colour":1'),
+        ('"config":{"ts":1}', '"config":{"ts":1.5}'),
+        ('"config":{"ts":1}', '"config":{"ts":true}'),
+        ('"config":{"ts":1}', '"config":null'),
+        ('"time_ms":1.5', '"time_ms":NaN'),
+        ('"time_ms":1.5', '"time_ms":-1'),
+        ('"global_size":[96,64,1]', '"global_size":[96,0,1]'),
+        ('"global_size":[96,64,1]', '"global_size":"all"'),
+        ('"family":"tiled",', ""),
+        ('"rendered":{', '"rendered":{},"other":{'),
+    ],
+)
+def test_a_damaged_champion_is_left_out_with_a_message(two: str, old: str, new: str) -> None:
+    lines = two.splitlines()
+    number = next(n for n, line in enumerate(lines) if old in line and '"config"' in line)
+    lines[number] = lines[number].replace(old, new, 1)
+    found = read("\n".join(lines))
+    assert len(found.entries) == 1
+    assert any("is damaged and was ignored" in message for message in found.messages)
+
+
+def test_a_source_that_was_changed_is_not_served(two: str) -> None:
+    found = read(two.replace("/* 1 */", "/* one */"))
+    assert [entry.champion.config for entry in found.entries] == [config(2)]
+    assert len(found.messages) == 2
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", "{", '{"format":1', '"' * 100, "[" * 100_000, "{}"])
+def test_rubbish_is_a_message(content: str) -> None:
+    found = read(content)
+    assert (found.entries, bool(found.messages)) == ((), True)
+
+
+def test_a_truncated_snapshot_still_serves_its_whole_rows(two: str) -> None:
+    counts = [len(read(two[:end]).entries) for end in range(0, len(two), 97)]
+    assert counts == sorted(counts)
+    assert set(counts) == {0, 1, 2}
+
+
+def test_a_broken_line_costs_that_line(two: str) -> None:
+    lines = two.splitlines()
+    number = next(n for n, line in enumerate(lines) if '"config":{"ts":1}' in line)
+    lines[number] = lines[number][: len(lines[number]) // 2]
+    assert [entry.champion.config for entry in read("\n".join(lines)).entries] == [config(2)]
+
+
+# Reading it again
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_newer_snapshot_is_seen_within_a_second_and_not_before(store: Store) -> None:
+    clock = Clock()
+    promote(store, 1)
+    snapshot = Snapshot(store.snapshot, clock=clock)
+    first = snapshot.index
+    promote(store, 2)
+    clock.now = 0.9
+    assert snapshot.index is first
+    clock.now = 1.0
+    assert [one.champion.config for one in snapshot.index.same_problem(SILICON, PROBLEM)] == [config(2)]
+
+
+def test_an_unchanged_snapshot_is_not_read_again(store: Store) -> None:
+    clock = Clock()
+    promote(store, 1)
+    snapshot = Snapshot(store.snapshot, clock=clock)
+    first = snapshot.index
+    clock.now = 10.0
+    assert snapshot.index is first
+
+
+def test_a_missing_snapshot_says_nothing_until_it_is_there(store: Store) -> None:
+    clock = Clock()
+    snapshot = Snapshot(store.snapshot, clock=clock)
+    assert snapshot.index.same_problem(SILICON, PROBLEM) == []
+    promote(store, 1)
+    clock.now = 1.0
+    assert len(snapshot.index.same_problem(SILICON, PROBLEM)) == 1
+
+
+def test_what_is_damaged_is_told(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    promote(store, 1)
+    store.snapshot.write_text(text(store).replace("/* 1 */", "/* one */"))
+    assert Snapshot(store.snapshot).index.same_problem(SILICON, PROBLEM) == []
+    assert "is damaged and was ignored" in caplog.text

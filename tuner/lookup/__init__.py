@@ -1,0 +1,8 @@
+"""Look-up: the best configuration known for a device and a problem, from the snapshot alone, with its reasons."""
+
+from tuner.lookup.answer import Answer, Origin
+from tuner.lookup.ask import DEFAULT_ORDER, Family, lookup
+from tuner.lookup.snapshot import Index, Snapshot
+from tuner.store.place import snapshot_path
+
+__all__ = ["DEFAULT_ORDER", "Answer", "Family", "Index", "Origin", "Snapshot", "lookup", "snapshot_path"]

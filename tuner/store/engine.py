@@ -1,0 +1,168 @@
+"""From a place to connections: pragmas, transactions that never fail for being upgraded, and errors as sentences."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import filelock
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import StaticPool
+
+from tuner.model import UserError
+from tuner.store.place import NETWORK_FILE_SYSTEMS, Place, file_system
+
+BUSY_SECONDS = 60.0
+"""How long a writer waits for another's transaction, each of which takes milliseconds."""
+
+_LOCK_SECONDS = 120.0
+_WRITERS = 0x67656D6D
+"""Number of the advisory lock that writers on a PostgreSQL server share."""
+
+_log = logging.getLogger("tuner.store")
+
+_SENTENCES = {
+    sqlite3.SQLITE_NOTADB: "is not a database; give another path, or move that file away",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore a copy of it, or move it away to start anew",
+    sqlite3.SQLITE_READONLY: "cannot be written; check the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "cannot be opened; check the permissions of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the path and the permissions of its folder",
+    sqlite3.SQLITE_FULL: "cannot grow: the disk is full; free some space and run the command again",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error",
+    sqlite3.SQLITE_BUSY: f"was locked by another program for {BUSY_SECONDS:.0f} s; end that program and try again",
+}
+
+
+def open_engine(place: Place, *, create: bool) -> Engine:
+    """An engine on `place`; a missing database file is made only if `create`. Raises UserError, connects to nothing."""
+    if place.path is None:
+        return _server_engine(place)
+    address = _address(place.path, create=create)
+    engine = create_engine(
+        f"sqlite:///{quote(str(place.path))}",
+        creator=lambda: sqlite3.connect(
+            address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        ),
+    )
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def empty_engine() -> Engine:
+    """A private empty database in memory."""
+    return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+
+
+def _server_engine(place: Place) -> Engine:
+    try:
+        engine = create_engine(place.url, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise UserError(f"{place.label!r} is no database URL; use a file's path or postgresql://...") from error
+    except ModuleNotFoundError as error:
+        raise UserError(f"{place.label} needs the Python package {error.name}; install it.") from error
+    event.listen(engine, "begin", _queue_up)
+    return engine
+
+
+def _address(path: Path, *, create: bool) -> str:
+    """The URI SQLite opens. In a folder that nobody can write WAL cannot set up its shared memory: then immutable."""
+    mode = "rwc" if create else "rw"
+    if not create and not os.access(path.parent, os.W_OK):
+        log = path.with_name(f"{path.name}-wal")
+        mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
+    return f"file:{quote(str(path))}?mode={mode}"
+
+
+def _set_pragmas(connection: sqlite3.Connection, _: Any) -> None:
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin(connection: Connection) -> None:
+    """A read that turns into a write fails at once if another wrote in between, so writers say so from the start."""
+    writing = connection.get_execution_options().get("writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _queue_up(connection: Connection) -> None:
+    """One writer at a time, as on SQLite: verbs read what stands before they append to it."""
+    if connection.get_execution_options().get("writing", False) and connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+
+
+def writing(engine: Engine) -> Engine:
+    """The same engine, whose transactions take the write lock when they begin."""
+    return engine.execution_options(writing=True)
+
+
+def set_journal(place: Place, system: Callable[[Path], str] = file_system) -> None:
+    """Choose the journal for the file system `place` lies on. Call under the exclusive lock, no connection open."""
+    if place.path is None:
+        return
+    kind = system(place.path)
+    remote = kind in NETWORK_FILE_SYSTEMS
+    if remote:
+        _log.warning(
+            "%s lies on a network file system (%s): the slower rollback journal is used. "
+            "Keep the database on a local disk if more than one machine tunes.",
+            place.label,
+            kind,
+        )
+    _switch_journal(place.path, "delete" if remote else "wal")
+
+
+def _switch_journal(path: Path, wanted: str) -> None:
+    """Only a database that nobody else has open can be switched; the next command that finds it so does."""
+    with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
+        (present,) = connection.execute("PRAGMA journal_mode").fetchone()
+        if present == wanted:
+            return
+        try:
+            connection.execute(f"PRAGMA journal_mode={wanted}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            _log.warning("%s is in use, so its journal stays %s for now.", path, present)
+
+
+@contextmanager
+def exclusive(place: Place) -> Iterator[None]:
+    """Hold the lock file of `place` against every other process on this machine. Raises UserError if that fails."""
+    try:
+        place.lock.parent.mkdir(parents=True, exist_ok=True)
+        held = filelock.FileLock(place.lock, timeout=_LOCK_SECONDS).acquire()
+    except filelock.Timeout as error:
+        raise UserError(f"another program has held {place.lock} for {_LOCK_SECONDS:.0f} s; end it first.") from error
+    except OSError as error:
+        raise UserError(f"cannot write to {place.lock.parent}: {error.strerror or error}.") from error
+    with held:
+        yield
+
+
+@contextmanager
+def plain_errors(place: Place) -> Iterator[None]:
+    """Turn what the machine or another program does to the database into a UserError; our own mistakes pass through."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _user_error(place, error.orig) or error from error
+    except sqlite3.Error as error:
+        raise _user_error(place, error) or error from error
+
+
+def _user_error(place: Place, error: BaseException | None) -> UserError | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        sentence = _SENTENCES.get(code & 0xFF)
+        return UserError(f"{place.label} {sentence}.") if sentence else None
+    if place.path is None and str(getattr(error, "sqlstate", None) or "08")[:2] in ("08", "28", "3D", "53", "57"):
+        return UserError(f"{place.label} cannot be reached: {str(error).strip().splitlines()[0]}")
+    return None

@@ -1,0 +1,86 @@
+"""Where a store lies: its URL, the database file if it is one, the snapshot and the lock beside it.
+
+Standard library only (platformdirs when nothing was asked for), so that a look-up finds its snapshot with no database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from tuner.model import UserError
+
+_SQLITE = re.compile(r"sqlite(?:\+pysqlite)?://(?P<rest>.*)", re.DOTALL)
+_URL = re.compile(r"[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
+NETWORK_FILE_SYSTEMS = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"),
+        *("ceph", "lustre", "gpfs", "beegfs", "gfs2", "ocfs2", "glusterfs", "fuse.glusterfs"),
+    )
+)
+"""Names in /proc/mounts of file systems on which SQLite's WAL, shared memory between processes, cannot be trusted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One store's address and the files that belong to it."""
+
+    url: str
+    """As SQLAlchemy takes it."""
+    path: Path | None
+    """The database file; None for a database server."""
+    snapshot: Path
+    lock: Path
+
+    @classmethod
+    def of(cls, url: str | None = None) -> Place:
+        """The place of `url`, which may be a plain path; without one, a file in the user's data folder.
+
+        Raises UserError for a URL that names no file and no server.
+        """
+        url = url or str(data_home() / "tuner.db")
+        match = _SQLITE.fullmatch(url)
+        if match is None and _URL.match(url):
+            stem = data_home() / f"server-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+            return cls(url, None, stem.with_suffix(".snapshot.json"), stem.with_suffix(".lock"))
+        name = url if match is None else unquote(match["rest"].partition("?")[0].removeprefix("/"))
+        if name in ("", ":memory:"):
+            raise UserError(f"{url!r} names no file; give the path of a database file, such as tuner.db.")
+        path = Path(name).expanduser().absolute()
+        beside = path.with_name
+        return cls(f"sqlite:///{path}", path, beside(f"{path.name}.snapshot.json"), beside(f"{path.name}.lock"))
+
+    @property
+    def label(self) -> str:
+        """What people are told: the path, or the URL without its password."""
+        return str(self.path) if self.path else re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", self.url)
+
+
+def data_home() -> Path:
+    """The user's data folder of gemm-tuner; it need not exist."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("gemm-tuner"))
+
+
+def snapshot_path(url: str | None = None) -> Path:
+    """The published snapshot of the store at `url`; it need not exist."""
+    return Place.of(url).snapshot
+
+
+def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
+    """The type of the file system that `path` lies on or would lie on, as the kernel names it; empty if unknown."""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    real, best, kind = path.resolve(), -1, ""
+    for _, point, name, *_ in (line.split(" ") for line in lines if line.count(" ") >= 3):
+        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
+        depth = len(folder.parts)
+        if depth >= best and (real == folder or folder in real.parents):
+            best, kind = depth, name
+    return kind

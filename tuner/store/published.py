@@ -1,0 +1,216 @@
+"""The snapshot's format: champions and certificates as JSON that a look-up reads with the standard library alone.
+
+One JSON document, one row a line, each source once under the hash of its text, so that whatever a damaged or truncated
+file still holds can be read row by row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.model import (
+    Certificate,
+    Champion,
+    Problem,
+    Rendered,
+    Silicon,
+    Software,
+    canonical_json,
+)
+from tuner.store.keys import Key, checked_config, text_hash
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A champion and the run that promoted it."""
+
+    champion: Champion
+    run: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """What it is the champion of."""
+        return self.champion.silicon, self.champion.software, self.champion.problem
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a snapshot says. A key that is pinned may have two entries: the pinned one, and what was promoted."""
+
+    entries: tuple[Entry, ...] = ()
+    certificates: Mapping[Key, Mapping[str, Certificate]] = field(default_factory=dict)
+    """By key and `source_hash`."""
+    state: tuple[int, int] = (0, 0)
+    """Last line of the champions' log and last certificate it was made from."""
+    messages: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+
+
+def write(published: Published) -> str:
+    """The snapshot's text; equal contents give equal text. Raises ValueError for a number JSON cannot hold."""
+    sources = {text_hash(entry.champion.rendered.source): entry.champion.rendered.source for entry in published.entries}
+    rows = [_champion_row(entry) for entry in published.entries]
+    certificates = [
+        {**_key_row(key), "source_hash": source_hash, "checks": list(held.checks), "when": held.when}
+        for key, by_hash in published.certificates.items()
+        for source_hash, held in by_hash.items()
+    ]
+    source_lines = [f"{canonical_json(key)}:{canonical_json(text)}" for key, text in sorted(sources.items())]
+    return (
+        f'{{"format":{FORMAT},"state":{canonical_json(list(published.state))},\n'
+        + _block('"sources":{', source_lines, "},\n")
+        + _block('"champions":[', [canonical_json(row) for row in rows], "],\n")
+        + _block('"certificates":[', [canonical_json(row) for row in certificates], "]}\n")
+    )
+
+
+def _block(start: str, lines: Sequence[str], end: str) -> str:
+    return "\n".join([start, *([",\n".join(lines)] if lines else []), end])
+
+
+def _key_row(key: Key) -> dict[str, Any]:
+    silicon, software, problem = key
+    return {"silicon": vars(silicon), "software": vars(software), "problem": vars(problem)}
+
+
+def _champion_row(entry: Entry) -> dict[str, Any]:
+    found = entry.champion
+    held = found.certificate
+    return {
+        **_key_row(entry.key),
+        "family": found.config.family,
+        "config": found.config.as_dict(),
+        "rendered": {**found.rendered.to_json(), "source": text_hash(found.rendered.source)},
+        "pinned": found.pinned,
+        "time_ms": _positive(found.time_ms),
+        "noise": _positive(found.noise),
+        "gflops": found.problem.gflops(found.time_ms) if found.time_ms else None,
+        "certificate": {"checks": list(held.checks), "when": held.when} if held else None,
+        "reason": found.reason,
+        "when": found.when,
+        "run": entry.run,
+    }
+
+
+def read(text: str) -> Published:
+    """What a snapshot's text says. Whatever cannot be read is left out, with a message; it never raises for content."""
+    messages: list[str] = []
+    document = _document(text, messages)
+    version = document.get("format")
+    if version != FORMAT:
+        return Published(messages=(*messages, f"the snapshot has format {version!r}, this gemm-tuner reads {FORMAT}"))
+    sources = _sources(document.get("sources"), messages)
+    entries = list(_rows(document.get("champions"), "champion", lambda row: _entry_of(row, sources), messages))
+    certificates: dict[Key, dict[str, Certificate]] = {}
+    for key, source_hash, held in _rows(document.get("certificates"), "certificate", _certificate_of, messages):
+        certificates.setdefault(key, {})[source_hash] = held
+    return Published(tuple(entries), certificates, _state(document.get("state")), tuple(messages))
+
+
+def _state(found: Any) -> tuple[int, int]:
+    match found:
+        case [int(line), int(issued)]:
+            return line, issued
+    return -1, -1
+
+
+def _document(text: str, messages: list[str]) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        messages.append(f"the snapshot is damaged ({error}); what can still be read is used")
+        return _salvage(text)
+    return document if isinstance(document, dict) else {}
+
+
+def _salvage(text: str) -> dict[str, Any]:
+    """The rows that stand whole on their lines. Its format is believed only if its first line is whole."""
+    found: dict[str, Any] = {"sources": {}, "champions": [], "certificates": []}
+    first, *lines = text.split("\n")
+    for line in [first.rstrip(",") + "}", *lines]:
+        row = _loaded(line.rstrip(","))
+        if "format" in row:
+            found.update(row)
+        elif "config" in row:
+            found["champions"].append(row)
+        elif "checks" in row:
+            found["certificates"].append(row)
+        elif row:
+            found["sources"].update(row)
+    return found
+
+
+def _loaded(line: str) -> dict[str, Any]:
+    for attempt in (line, f"{{{line}}}"):
+        try:
+            row = json.loads(attempt)
+        except (ValueError, RecursionError):
+            continue
+        return row if isinstance(row, dict) else {}
+    return {}
+
+
+def _sources(found: Any, messages: list[str]) -> dict[str, str]:
+    """Texts by hash, only those that are what their hash says."""
+    good = {}
+    for key, text in found.items() if isinstance(found, dict) else ():
+        if isinstance(text, str) and text_hash(text) == key:
+            good[key] = text
+        else:
+            messages.append(f"source {key} is damaged and was ignored")
+    return good
+
+
+def _rows(found: Any, what: str, convert: Any, messages: list[str]) -> Iterator[Any]:
+    for number, row in enumerate(found if isinstance(found, list) else (), 1):
+        try:
+            yield convert(row)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            messages.append(f"{what} {number} of the snapshot is damaged and was ignored: {reason}")
+
+
+def _key_of(row: Mapping[str, Any]) -> Key:
+    return Silicon(**row["silicon"]), Software(**row["software"]), Problem(**row["problem"])
+
+
+def _entry_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Entry:
+    held = row["certificate"]
+    champion = Champion(
+        *_key_of(row),
+        config=checked_config(row["family"], row["config"]),
+        rendered=_rendered_of(row["rendered"], sources),
+        time_ms=_positive(row["time_ms"]),
+        noise=_positive(row["noise"]),
+        certificate=Certificate(tuple(held["checks"]), held["when"]) if held else None,
+        reason=row["reason"],
+        when=row["when"],
+        pinned=row["pinned"] is True,
+    )
+    return Entry(champion, row["run"])
+
+
+def _rendered_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Rendered:
+    rendered = Rendered.from_json({**row, "source": sources[row["source"]]})
+    sizes = [size for step in rendered.steps for size in (*step.global_size, *step.local_size)]
+    if not rendered.steps or any(type(size) is not int or size < 1 for size in sizes):
+        raise ValueError("its launch plan is impossible")
+    return rendered
+
+
+def _positive(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{value!r} is no time or noise")
+    return float(value)
+
+
+def _certificate_of(row: Mapping[str, Any]) -> tuple[Key, str, Certificate]:
+    return _key_of(row), row["source_hash"], Certificate(tuple(row["checks"]), row["when"])

@@ -1,0 +1,310 @@
+"""The Store: few verbs in our nouns, each of which commits before it returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine
+
+from tuner.model import Certificate, Champion, Config, Problem, Record, Rendered, Silicon, Software, UserError
+from tuner.store import certificates, champions, flights, health, migrate, publish, rows, trials
+from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
+from tuner.store.engine import plain_errors, writing
+from tuner.store.flights import Interrupted, Settled
+from tuner.store.keys import Key
+from tuner.store.place import Place
+from tuner.store.process import Process
+
+_log = logging.getLogger("tuner.store")
+
+
+class Store:
+    """Remembers runs, trials, champions and certificates; safe to use from several threads and processes at once.
+
+    Verbs that write raise UserError when the machine does not let them (disk full, read-only, locked for a minute).
+    """
+
+    def __init__(self, engine: Engine, place: Place, process: Process, *, missing: bool = False) -> None:
+        """For `open_store`. `missing`: nothing is stored at that place, so nothing can be changed."""
+        self._engine = engine
+        self._writer = writing(engine)
+        self._place = place
+        self._process = process
+        self._missing = missing
+
+    def __enter__(self) -> Self:
+        """Itself; leaving closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the store is of no use after."""
+        self._engine.dispose()
+
+    @property
+    def url(self) -> str:
+        """Where it is, as people are told: a path, or a URL without its password."""
+        return self._place.label
+
+    @property
+    def snapshot(self) -> Path:
+        """Where its snapshot is published."""
+        return self._place.snapshot
+
+    @property
+    def version(self) -> str:
+        """The schema's revision."""
+        return migrate.head()
+
+    # Runs and trials
+
+    def start_run(self, silicon: Silicon, software: Software, problem: Problem, settings: dict[str, Any]) -> int:
+        """Open a run; returns its number. `settings` is whatever JSON can hold."""
+        with self._write() as connection:
+            return trials.start_run(connection, silicon, software, problem, settings)
+
+    def finish_run(self, run: int, summary: dict[str, Any]) -> None:
+        """Close a run in order; what it was measuring just now is released without blame."""
+        with self._write() as connection:
+            trials.finish_run(connection, run, summary)
+            flights.release(connection, run)
+
+    def add(self, record: Record) -> None:
+        """Remember one trial, and in the same transaction that it is no longer in flight."""
+        with self._write() as connection:
+            trials.add(connection, record)
+            flights.land(connection, record.run, record.config)
+
+    def history(
+        self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
+    ) -> list[Record]:
+        """Every trial about the nouns given (None: any), oldest first. A damaged row is left out with a warning."""
+        with self._read() as connection:
+            return trials.history(connection, silicon, software, problem)
+
+    def fastest(self, silicon: Silicon, software: Software, problem: Problem, count: int) -> list[Record]:
+        """The `count` correct trials of least median time, fastest first."""
+        with self._read() as connection:
+            return trials.history(connection, silicon, software, problem, fastest=count)
+
+    # What is being measured right now
+
+    def begin(
+        self,
+        run: int,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        source_hash: str,
+        stage: str,
+        family_hash: str = "",
+    ) -> None:
+        """Commit, before anything is launched, that this process measures a candidate; again for each attempt."""
+        with self._write() as connection:
+            key = (silicon, software, problem)
+            flights.begin(connection, self._process, run, key, config, source_hash, stage, family_hash)
+
+    def stage(self, run: int, config: Config, stage: str) -> None:
+        """Commit how far a candidate in flight has come."""
+        with self._write() as connection:
+            flights.stage(connection, run, config, stage)
+
+    def interrupted(self, silicon: Silicon, software: Software, problem: Problem) -> list[Interrupted]:
+        """Candidates in flight whose tuner, on this machine, is gone."""
+        with self._read() as connection:
+            found = flights.interrupted(connection, self._process, (silicon, software, problem))
+            return [candidate for _, candidate in found]
+
+    def settle(self, run: int, silicon: Silicon, software: Software, problem: Problem) -> Settled:
+        """Take interrupted candidates over for `run`: to be measured once more, last, or recorded as crashed."""
+        with self._write() as connection:
+            return flights.settle(connection, self._process, run, (silicon, software, problem))
+
+    # Champions
+
+    def promote(
+        self,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        rendered: Rendered,
+        *,
+        reason: str,
+        time_ms: float | None,
+        noise: float | None,
+        run: int | None = None,
+    ) -> Champion:
+        """Make a configuration, certified before, the champion; returns what is served, which may still be pinned."""
+        event = Event(
+            PROMOTE, silicon, software, problem, config, rendered, time_ms, noise, run, None, reason, rows.now()
+        )
+        return self._append(event)
+
+    def pin(
+        self,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        rendered: Rendered,
+        *,
+        reason: str,
+        time_ms: float | None = None,
+        noise: float | None = None,
+    ) -> Champion:
+        """Serve this configuration, whatever is promoted, until `unpin`."""
+        event = Event(PIN, silicon, software, problem, config, rendered, time_ms, noise, None, None, reason, rows.now())
+        return self._append(event)
+
+    def _append(self, event: Event) -> Champion:
+        with self._publishing() as connection:
+            champions.append(connection, event)
+            return _required(self._standing(connection, event.key))
+
+    def unpin(self, silicon: Silicon, software: Software, problem: Problem, *, reason: str) -> Champion | None:
+        """Serve again what is promoted; returns it. Raises UserError if nothing is pinned."""
+        key = (silicon, software, problem)
+        with self._publishing() as connection:
+            pinned = champions.standings(champions.log(connection, *key)).get(key, Standing()).pinned
+            if pinned is None:
+                raise UserError(f"nothing is pinned for {problem} on {silicon.name}.")
+            champions.append(connection, replace(pinned, action=UNPIN, reason=reason))
+            return self._standing(connection, key)
+
+    def withdraw(
+        self, silicon: Silicon, software: Software, problem: Problem, *, reason: str, source_hash: str | None = None
+    ) -> Champion | None:
+        """Take the champion, or the source named, away with its certificate; returns what is served now.
+
+        The last promotion before it that is still certified returns. Raises UserError if there is no champion.
+        """
+        key = (silicon, software, problem)
+        with self._publishing() as connection:
+            champions.withdraw(connection, key, reason, source_hash)
+            return self._standing(connection, key)
+
+    def rollback(self, to: datetime) -> list[Event]:
+        """Restore what stood at a moment by appending to the log; returns the lines. Certificates stay as they are."""
+        with self._publishing() as connection:
+            return champions.roll_back(connection, rows.moment(to))
+
+    def champion(self, silicon: Silicon, software: Software, problem: Problem) -> Champion | None:
+        """What is served for a key: the pinned configuration, else the one promoted last."""
+        with self._read() as connection:
+            return self._standing(connection, (silicon, software, problem))
+
+    def champions(self) -> list[Champion]:
+        """Every champion, ordered by silicon, software and problem."""
+        with self._read() as connection:
+            entries = publish.collect(connection).entries
+        first = {entry.key: entry.champion for entry in reversed(entries)}
+        return [first[key] for key in sorted(first)]
+
+    def log(
+        self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
+    ) -> list[Event]:
+        """The champions' log about the nouns given (None: any), oldest first."""
+        with self._read() as connection:
+            return champions.log(connection, silicon, software, problem)
+
+    # Certificates
+
+    def certify(
+        self,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        source_hash: str,
+        checks: Iterable[str],
+    ) -> Certificate:
+        """Remember the checks a source passed on this software, in place of an earlier certificate."""
+        with self._publishing() as connection:
+            return certificates.certify(connection, (silicon, software, problem), config, source_hash, checks)
+
+    def certificate(
+        self, silicon: Silicon, software: Software, problem: Problem, source_hash: str
+    ) -> Certificate | None:
+        """The certificate of a source on this software, if it has one."""
+        with self._read() as connection:
+            return certificates.of_key(connection, (silicon, software, problem)).get(source_hash)
+
+    # The whole
+
+    def publish(self) -> Path:
+        """Publish the snapshot anew; every verb that changes what it says does so by itself. Raises UserError."""
+        try:
+            return publish.publish(self._engine, self._place)
+        except OSError as error:
+            raise UserError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
+
+    def catch_up(self) -> None:
+        """Publish if the snapshot is not what the database says, after a kill between the two, say."""
+        if not publish.is_current(self._engine, self._place):
+            self._try_to_publish()
+
+    def stats(self) -> dict[str, Any]:
+        """Rows by table, trials by verdict, champions, bytes on disk, schema."""
+        with self._read() as connection:
+            return health.stats(connection, self._place, self.version)
+
+    def check(self) -> list[str]:
+        """Whatever is wrong in the database or with the snapshot, one sentence each; empty if all is well."""
+        with self._read() as connection:
+            found = list(health.check(connection))
+        if not self._missing and not publish.is_current(self._engine, self._place):
+            found.append(f"the snapshot {self.snapshot} is not what the database says; gemm-tuner db upgrade renews it")
+        return found
+
+    def _standing(self, connection: Connection, key: Key) -> Champion | None:
+        standing = champions.standings(champions.log(connection, *key)).get(key, Standing())
+        event = standing.champion
+        if event is None:
+            return None
+        held = certificates.of_key(connection, key)
+        return champions.champion_of(event, event is standing.pinned, held)
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with plain_errors(self._place), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        if self._missing:
+            raise UserError(f"nothing is stored at {self.url} yet; run gemm-tuner tune first.")
+        with plain_errors(self._place), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _publishing(self) -> Iterator[Connection]:
+        with self._write() as connection:
+            yield connection
+        self._try_to_publish()
+
+    def _try_to_publish(self) -> None:
+        """What is committed stays committed: a snapshot that cannot be written is a warning, and made up for later."""
+        try:
+            self.publish()
+        except UserError as error:
+            _log.warning("%s The change is stored; run gemm-tuner db upgrade once that is mended.", error)
+
+
+def _required(champion: Champion | None) -> Champion:
+    if champion is None:
+        raise AssertionError("a line just written stands")
+    return champion
