@@ -1,0 +1,309 @@
+"""The tuning run on a fake bench: what is proposed, remembered, resumed and promoted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned, valley
+from tuner.family import Family
+from tuner.model import Config, Device, Facts, Measurement, Record, Software, Verdict
+from tuner.search.proposer import Proposer
+from tuner.store import Process, Store, open_store
+
+KEY = (SILICON, SOFTWARE, PROBLEM)
+
+
+@pytest.fixture
+def families(tmp_path: Path) -> dict[str, Family]:
+    return {"grid": small_family(tmp_path)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(str(tmp_path / "tuner.db"), upgrade=True) as opened:
+        yield opened
+
+
+def test_finds_the_optimum_and_publishes_it(store: Store, families: dict[str, Family]) -> None:
+    outcome = tuned(FakeBench(), store, families, evaluations=40)
+    assert outcome.best.measurement.time_ms == 1.0
+    assert outcome.promotion.promoted
+    champion = store.champion(*KEY)
+    assert champion is not None and champion.config == outcome.best.config and champion.certificate is not None
+
+
+def test_measures_nothing_twice_and_knows_when_it_is_exhausted(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench()
+    first = tuned(bench, store, families, evaluations=40)
+    second = tuned(bench, store, families, evaluations=40)
+    third = tuned(bench, store, families, evaluations=40)
+    assert (first.evaluated, second.evaluated, third.evaluated) == (40, 24, 0)
+    assert (first.stopped_by, second.stopped_by, third.stopped_by) == ("evaluations", "exhausted", "exhausted")
+    assert max(Counter(bench.measured).values()) == 1
+    assert set(bench.measured) == set(families["grid"].space(PROBLEM, DEVICE).enumerate())
+
+
+def test_two_hundred_asks_in_a_small_space_end_early(store: Store, tmp_path: Path) -> None:
+    family = small_family(tmp_path, name="sixty", x=6, y=10)
+    outcome = tuned(FakeBench(), store, {"sixty": family}, evaluations=200)
+    assert (outcome.evaluated, outcome.stopped_by) == (60, "exhausted")
+
+
+def test_same_seed_same_proposals(tmp_path: Path, families: dict[str, Family]) -> None:
+    proposals = []
+    for name in ("one.db", "two.db"):
+        bench = FakeBench()
+        with open_store(str(tmp_path / name), upgrade=True) as store:
+            tuned(bench, store, families, evaluations=30, seed=7)
+        proposals.append(bench.measured)
+    assert proposals[0] == proposals[1]
+
+
+def test_a_wrong_configuration_has_no_time_and_is_never_best(store: Store, families: dict[str, Family]) -> None:
+    def hundred_times_faster(config: Config) -> float:
+        return 0.01 if config["x"] == 8 else valley(config)
+
+    def wrong(config: Config) -> Verdict:
+        return Verdict.WRONG_RESULT if config["x"] == 8 else Verdict.CORRECT
+
+    bench = FakeBench(hundred_times_faster, verdict_of=wrong)
+    outcome = tuned(bench, store, families, evaluations=64)
+    assert outcome.verdicts[Verdict.WRONG_RESULT] == 8
+    assert outcome.best.config["x"] != 8
+    assert all(record.measurement.time_ms is None for record in store.history(*KEY) if record.config["x"] == 8)
+
+
+def test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end(store: Store, tmp_path: Path) -> None:
+    kinds = [v for v in Verdict if v not in (Verdict.CORRECT, Verdict.ILLEGAL)]
+    family = small_family(tmp_path, name="bad", x=8, y=2)
+    bench = FakeBench(verdict_of=lambda config: kinds[int(config["x"]) % len(kinds)])
+    outcome = tuned(bench, store, {"bad": family}, evaluations=16)
+    assert outcome.verdicts.total() == 16 and len(outcome.verdicts) == len(kinds)
+    assert outcome.best is None and not outcome.promotion.promoted
+    assert store.champion(*KEY) is None and store.log(*KEY) == []
+
+
+def test_the_winner_that_fails_its_certificate_is_out_and_the_next_is_promoted(
+    store: Store, families: dict[str, Family]
+) -> None:
+    bench = FakeBench(certifies=lambda config: config["x"] != 5)
+    outcome = tuned(bench, store, families, evaluations=64)
+    assert outcome.promotion.promoted and outcome.promotion.config["x"] != 5
+    last = {record.config: record.measurement.verdict for record in store.history(*KEY)}
+    assert last[Config.of("grid", x=5, y=3)] is Verdict.WRONG_RESULT
+    again = tuned(bench, store, families, evaluations=64)
+    assert again.evaluated == 0 and not again.promotion.promoted
+
+
+def test_a_champion_that_no_longer_runs_is_withdrawn(store: Store, families: dict[str, Family]) -> None:
+    tuned(FakeBench(), store, families, evaluations=64)
+    best = store.champion(*KEY)
+    assert best is not None
+
+    def changed(config: Config) -> float:
+        return 0.5 if config == Config.of("late", x=1, y=1) else 2.0
+
+    late = {"late": small_family(Path(families["grid"].path).parent, name="late", x=1, y=1)}
+    bench = FakeBench(changed, races=lambda config: config != best.config)
+    outcome = tuned(bench, store, late, evaluations=5)
+    assert outcome.promotion.promoted
+    assert [event.action for event in store.log(*KEY)] == ["promote", "withdraw", "promote"]
+
+
+def test_a_withdrawn_configuration_is_not_promoted_again(store: Store, families: dict[str, Family]) -> None:
+    tuned(FakeBench(), store, families, evaluations=64)
+    store.withdraw(*KEY, reason="distrusted")
+    outcome = tuned(FakeBench(), store, families, evaluations=1)
+    assert outcome.promotion.promoted
+    assert outcome.promotion.config not in (None, Config.of("grid", x=5, y=3))
+
+
+def test_a_pinned_champion_survives(store: Store, families: dict[str, Family]) -> None:
+    pinned = Config.of("grid", x=1, y=1)
+    rendered = families["grid"].render(pinned, PROBLEM, DEVICE)
+    store.pin(*KEY, pinned, rendered, reason="ours")
+    outcome = tuned(FakeBench(), store, families, evaluations=64)
+    champion = store.champion(*KEY)
+    assert not outcome.promotion.promoted and champion is not None and champion.config == pinned
+
+
+def test_interrupt_keeps_what_was_found(store: Store, families: dict[str, Family]) -> None:
+    seen: list[Config] = []
+
+    def press(config: Config) -> None:
+        seen.append(config)
+        if len(seen) == 11:
+            raise KeyboardInterrupt
+
+    outcome = tuned(FakeBench(on_measure=press), store, families, evaluations=40)
+    assert outcome.stopped_by == "interrupted" and outcome.evaluated == 10
+    assert [record.config for record in store.history(*KEY)] == seen[:10]
+    assert store.interrupted(*KEY) == []  # it ended in order: nothing is blamed
+    assert tuned(FakeBench(), store, families, evaluations=64).evaluated == 54
+
+
+def test_added_choices_keep_old_trials(store: Store, tmp_path: Path) -> None:
+    tuned(FakeBench(), store, {"grid": small_family(tmp_path, x=4, y=4)}, evaluations=16)
+    bench = FakeBench()
+    outcome = tuned(bench, store, {"grid": small_family(tmp_path, x=6, y=4)}, evaluations=64)
+    assert outcome.evaluated == 8 and {config["x"] for config in bench.measured} == {5, 6}
+
+
+def test_an_axis_added_with_before_keeps_old_trials(store: Store, tmp_path: Path) -> None:
+    tuned(FakeBench(), store, {"grid": small_family(tmp_path, x=4, y=4)}, evaluations=16)
+    family = small_family(tmp_path, x=4, y=4, z=[1, 2])
+    text = family.path.read_text().replace("meaning = 'a number' }", "meaning = 'a number', before = 1 }")
+    family.path.write_text(text)
+    template = family.path.with_name("grid.cl.j2")
+    template.write_text("kernel grid x={{ x }} y={{ y }}{% if z != 1 %} z={{ z }}{% endif %}\n")
+    from tuner.family import load_family
+
+    bench = FakeBench()
+    outcome = tuned(bench, store, {"grid": load_family(family.path)}, evaluations=64)
+    assert outcome.evaluated == 16 and all(config["z"] == 2 for config in bench.measured)
+
+
+def test_a_changed_source_is_measured_again(store: Store, tmp_path: Path) -> None:
+    family = small_family(tmp_path, x=4, y=4)
+    tuned(FakeBench(), store, {"grid": family}, evaluations=16)
+    family.path.with_name("grid.cl.j2").write_text("kernel grid x={{ x }} y={{ y }} // same\n")
+    from tuner.family import load_family
+
+    commented = tuned(FakeBench(), store, {"grid": load_family(family.path)}, evaluations=16)
+    assert commented.evaluated == 0
+    family.path.with_name("grid.cl.j2").write_text("kernel grid x={{ x }} y={{ y }} improved\n")
+    improved = tuned(FakeBench(), store, {"grid": load_family(family.path)}, evaluations=16)
+    assert improved.evaluated == 16
+
+
+def test_new_software_starts_from_what_won_before(store: Store, families: dict[str, Family]) -> None:
+    tuned(FakeBench(), store, families, evaluations=64)
+    newer = Software("Acme OpenCL", "2.0", "OpenCL C 1.2", "Anvil 9 (LLVM 17)")
+    updated = Device(SILICON, newer, "anvil:0", DEVICE.facts)
+    bench = FakeBench(device=updated)
+    tuned(bench, store, families, evaluations=5)
+    assert bench.measured[0] == Config.of("grid", x=5, y=3)
+
+
+def test_each_family_is_tried_and_the_better_gets_the_evaluations(store: Store, tmp_path: Path) -> None:
+    families = {name: small_family(tmp_path, name=name, x=20, y=20) for name in ("slow", "fast")}
+
+    def time_of(config: Config) -> float:
+        return valley(config) * (10.0 if config.family == "slow" else 1.0)
+
+    bench = FakeBench(time_of)
+    tuned(bench, store, families, evaluations=80)
+    counts = Counter(config.family for config in bench.measured)
+    assert counts["slow"] >= 5 and counts["fast"] > 3 * counts["slow"]
+
+
+def test_nothing_is_built_while_a_device_that_shares_its_cores_measures(
+    store: Store, families: dict[str, Family]
+) -> None:
+    shared = Device(SILICON, SOFTWARE, "anvil:0", Facts(shares_cores=True))
+    bench = FakeBench(device=shared)
+    tuned(bench, store, families, evaluations=16)
+    batches = "".join(step[0] for step in bench.steps[:32]).replace("mb", "m|b").split("|")
+    assert [batch.count("b") for batch in batches] == [batch.count("m") for batch in batches] == [4] * 4
+
+
+def test_seconds_are_kept(store: Store, families: dict[str, Family]) -> None:
+    outcome = tuned(FakeBench(), store, families, seconds=0.0)
+    assert (outcome.stopped_by, outcome.evaluated) == ("seconds", 0)
+    assert not outcome.promotion.promoted
+
+
+def test_an_interrupted_candidate_comes_last_and_is_given_up_the_second_time(
+    tmp_path: Path, families: dict[str, Family]
+) -> None:
+    place = str(tmp_path / "tuner.db")
+    victim = Config.of("grid", x=2, y=2)
+    source_hash = families["grid"].render(victim, PROBLEM, DEVICE).source_hash
+    for pid in (4_000_000, 4_000_001):  # two tuners, both gone
+        with open_store(place, upgrade=True, process=Process("here", "boot-1", pid, "1")) as killed:
+            run = killed.start_run(*KEY, {})
+            killed.settle(run, *KEY)
+            killed.begin(run, *KEY, victim, source_hash, "launch")
+    bench = FakeBench()
+    with open_store(place, upgrade=True, process=_living("here", "boot-1")) as resumed:
+        outcome = tuned(bench, resumed, families, evaluations=64)
+        verdicts = {record.config: record.measurement.verdict for record in resumed.history(*KEY)}
+    assert victim not in bench.measured and verdicts[victim] is Verdict.CRASHED
+    assert outcome.evaluated == 63
+
+
+def _living(host: str, boot: str) -> Process:
+    me = Process.current()
+    return Process(host, boot, me.pid, me.started)
+
+
+def test_a_candidate_of_a_killed_tuner_is_measured_once_more_and_last(
+    tmp_path: Path, families: dict[str, Family]
+) -> None:
+    place = str(tmp_path / "tuner.db")
+    victim = Config.of("grid", x=1, y=1)  # the family's default, so otherwise the very first
+    source_hash = families["grid"].render(victim, PROBLEM, DEVICE).source_hash
+    with open_store(place, upgrade=True, process=Process("here", "boot-1", 4_000_000, "1")) as killed:
+        killed.begin(killed.start_run(*KEY, {}), *KEY, victim, source_hash, "launch")
+    bench = FakeBench()
+    with open_store(place, upgrade=True, process=_living("here", "boot-1")) as resumed:
+        tuned(bench, resumed, families, evaluations=10)
+        assert resumed.interrupted(*KEY) == []
+    assert bench.measured.index(victim) == 9
+
+
+def test_after_a_reboot_the_candidate_in_flight_is_skipped(tmp_path: Path, families: dict[str, Family]) -> None:
+    place = str(tmp_path / "tuner.db")
+    victim = Config.of("grid", x=1, y=1)
+    source_hash = families["grid"].render(victim, PROBLEM, DEVICE).source_hash
+    with open_store(place, upgrade=True, process=Process("here", "boot-1", 4_000_000, "1")) as killed:
+        killed.begin(killed.start_run(*KEY, {}), *KEY, victim, source_hash, "launch")
+    bench = FakeBench()
+    with open_store(place, upgrade=True, process=_living("here", "boot-2")) as resumed:
+        tuned(bench, resumed, families, evaluations=64)
+        record = next(r for r in resumed.history(*KEY) if r.config == victim)
+    assert victim not in bench.measured
+    assert record.measurement.verdict is Verdict.CRASHED and "restarted" in record.measurement.message
+
+
+def test_a_record_without_its_family_is_left_alone(store: Store, families: dict[str, Family]) -> None:
+    run = store.start_run(*KEY, {})
+    fast = Measurement(Verdict.CORRECT, (0.001,))
+    store.add(Record(*KEY, Config.of("gone", a=1), fast, "h" * 32, run, "2026-01-01T00:00:00+00:00"))
+    outcome = tuned(FakeBench(), store, families, evaluations=10)
+    assert outcome.best.config.family == "grid" and outcome.promotion.config.family == "grid"
+
+
+def test_the_proposer_never_repeats_itself(tmp_path: Path) -> None:
+    space = small_family(tmp_path, x=5, y=5).space(PROBLEM, DEVICE)
+    proposer = Proposer({"grid": space}, [], seed=3)
+    found = []
+    while (config := proposer.propose()) is not None:
+        found.append(config)
+        if len(found) % 3:  # some stay pending for a while
+            proposer.tell(config, valley(config) if len(found) % 5 else None)
+    assert len(found) == len(set(found)) == 25
+
+
+def test_the_search_beats_random(tmp_path: Path) -> None:
+    family = small_family(tmp_path, x=30, y=30)
+    space = family.space(PROBLEM, DEVICE)
+
+    def found(seed: int) -> float:
+        proposer = Proposer({"grid": space}, [], seed)
+        times = []
+        for _ in range(40):
+            config = proposer.propose()
+            assert config is not None
+            times.append(valley(config))
+            proposer.tell(config, times[-1])
+        return min(times)
+
+    ours = np.median([found(seed) for seed in range(11)])
+    lucky = np.median([min(map(valley, space.sample(np.random.default_rng(seed), 40))) for seed in range(11)])
+    assert ours < lucky

@@ -1,0 +1,48 @@
+"""Opening what commands work with: the store, the devices, the families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tuner.bench import choose, list_devices
+from tuner.family import Family, load_families
+from tuner.model import Device, MachineError, Problem, UserError, operand_shapes
+from tuner.store import Store, open_store
+
+
+def the_store(url: str | None, *, upgrade: bool) -> Store:
+    """The store at `url`; whatever keeps it from opening is the machine's failure, not a slip on the command line."""
+    try:
+        return open_store(url, upgrade=upgrade)
+    except UserError as error:
+        raise MachineError(str(error)) from error
+
+
+def the_device(text: str | None) -> Device:
+    """The device that `text` names, or the best that works."""
+    return choose(list_devices(), text)
+
+
+def the_families(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Family]:
+    """The families named, of the built-in ones and those in `folders`; all without names."""
+    families = load_families(folders)
+    for name in names:
+        if name not in families:
+            raise UserError(f"there is no family {name!r}; there is: {', '.join(sorted(families))}.")
+    return {name: family for name, family in families.items() if not names or name in names}
+
+
+def require_room(problem: Problem, device: Device) -> None:
+    """Raise UserError if the operands of `problem` do not fit the device's memory."""
+    sizes = [problem.batch * rows * columns * problem.element_bytes for rows, columns in operand_shapes(problem)]
+    gib = 2**30
+    if sum(sizes) > device.facts.global_mem_bytes:
+        total, there = sum(sizes) / gib, device.facts.global_mem_bytes / gib
+        raise UserError(f"A, B and C take {total:.1f} GiB, {device.name} has {there:.1f} GiB; use a smaller product.")
+    if max(sizes) > device.facts.max_alloc_bytes:
+        largest, most = max(sizes) / gib, device.facts.max_alloc_bytes / gib
+        raise UserError(
+            f"the largest operand takes {largest:.1f} GiB, but the driver of {device.name} gives at most {most:.1f} GiB"
+            " at once; use a smaller product."
+        )

@@ -1,0 +1,67 @@
+"""The certificate: which further checks a configuration must pass before it is published or executed for a caller."""
+
+from __future__ import annotations
+
+from tuner.bench.messages import Case
+from tuner.model import Config, Device, Problem, Rendered
+from tuner.search.ports import Family
+
+LARGEST_SIDE = 2048
+"""Sides of the doubled shape are cut to this, so that a certificate costs seconds."""
+ODD_SIDE = 515
+"""Odd, and beyond the largest tile of 256, so that whole tiles and edges meet."""
+REPEATS = 3
+
+EVERY_KIND = (
+    "plain",
+    "alpha",
+    "add",
+    "beta",
+    "alpha_beta",
+    "beta_zero_nan_c",
+    "alpha_zero",
+    "both_zero",
+)
+"""Every kind of alpha and beta that BLAS gives a meaning of its own."""
+
+
+def other_shapes(problem: Problem) -> list[Problem]:
+    """The shapes beside its own that a configuration must be right on: odd, doubled, k of 3 and 1, and 1x1x1."""
+
+    def like(m: int, n: int, k: int) -> Problem:
+        p = problem
+        return Problem.packed(m, n, k, dtype=p.dtype, trans_a=p.trans_a, trans_b=p.trans_b, math=p.math)
+
+    def odd(side: int) -> int:
+        return min(side, ODD_SIDE) | 1
+
+    def twice(side: int) -> int:
+        return max(1, min(2 * side, LARGEST_SIDE))
+
+    m, n, k = problem.m, problem.n, problem.k
+    shapes = [
+        like(odd(m), odd(n), odd(k)),
+        like(twice(m), twice(n), twice(k)),
+        like(min(m, LARGEST_SIDE), min(n, LARGEST_SIDE), 3),
+        like(min(m, LARGEST_SIDE), min(n, LARGEST_SIDE), 1),
+        like(1, 1, 1),
+    ]
+    return [shape for shape in dict.fromkeys(shapes) if shape != problem]
+
+
+def cases(config: Config, family: Family | None, problem: Problem, device: Device, rendered: Rendered) -> list[Case]:
+    """What `Bench.check` has to run for a certificate of `rendered`, cheapest first.
+
+    The source itself in every kind of alpha and beta, from a fresh and from a cached build, run repeatedly; then the
+    configuration on other shapes, where its rules allow them. Without its family (of an older package) only the source
+    itself can be checked.
+    """
+    own = [Case(problem, rendered, EVERY_KIND, fresh=True, repeats=REPEATS)]
+    if family is None:
+        return own
+    others = [
+        Case(shape, family.render(config, shape, device), ("plain", "alpha_beta"))
+        for shape in other_shapes(problem)
+        if family.broken_rule(config, shape, device) is None
+    ]
+    return sorted(others, key=lambda case: case.problem.flop) + own

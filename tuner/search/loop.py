@@ -1,0 +1,270 @@
+"""The tuning run: propose, compile ahead, verify and time, remember; then race, certify and promote.
+
+`tune` is handed everything it works with and decides nothing about devices, files or terminals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tuner.model import Built, Config, Device, Measurement, Problem, Record, Rendered, Verdict
+from tuner.search.known import restored, unchanged
+from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion
+from tuner.search.portfolio import known_good
+from tuner.search.ports import Bench, Family, Space, Store
+from tuner.search.promote import Arena
+from tuner.search.proposer import Proposer
+from tuner.search.stopwatch import Stopwatch
+
+AHEAD = 2
+"""Builds in progress or waiting to be measured, for each compiler."""
+
+Observer = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A proposal that is being built."""
+
+    config: Config
+    rendered: Rendered
+    building: Future[Built]
+
+
+def tune(
+    problem: Problem,
+    device: Device,
+    families: Mapping[str, Family],
+    bench: Bench,
+    store: Store,
+    budget: Budget,
+    *,
+    seed: int | None = None,
+    observe: Observer = lambda progress: None,
+) -> Outcome:
+    """Spend `budget` on finding the fastest configuration of `families` for `problem` on `device`.
+
+    Nothing is measured that was measured before with the same source on the same software. `seed` None takes the
+    run's number, so that every run searches elsewhere. Ctrl-C ends the run in order; what was found is kept.
+    """
+    return _Run(problem, device, families, bench, store, budget, seed, observe).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        problem: Problem,
+        device: Device,
+        families: Mapping[str, Family],
+        bench: Bench,
+        store: Store,
+        budget: Budget,
+        seed: int | None,
+        observe: Observer,
+    ) -> None:
+        self.problem, self.device, self.families = problem, device, families
+        self.bench, self.store, self.budget = bench, store, budget
+        self._observe = observe
+        self.clock = Clock(budget)
+        self.watch = Stopwatch()
+        self.key = (device.silicon, device.software, problem)
+        self.number = store.start_run(*self.key, {"budget": vars(budget), "seed": seed, "families": sorted(families)})
+        self.verdicts: Counter[str] = Counter()
+        self.best: Record | None = None
+        self._pending: deque[Candidate] = deque()
+        self._ahead = AHEAD * bench.compilers
+        with self.watch("propose"):
+            self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
+            first = known_good(store.champions(), families, problem, device)
+            self._proposer = Proposer(self._spaces, first, self.number if seed is None else seed)
+            self._known = self._take_in_history()
+            self._again = self._take_in_interrupted()
+
+    def run(self) -> Outcome:
+        stopped_by, promotion = "interrupted", Promotion(False, "interrupted before the race")
+        try:
+            stopped_by = self._search()
+            self.bench.cancel_builds()
+            promotion = self._arena().decide()
+        except KeyboardInterrupt:
+            self.bench.cancel_builds()
+        outcome = self._outcome(stopped_by, promotion)
+        self.store.finish_run(self.number, {"evaluated": outcome.evaluated, "stopped_by": stopped_by})
+        return outcome
+
+    def _arena(self) -> Arena:
+        place = (self.problem, self.device, self.families, self.bench, self.store, self.number)
+        return Arena(*place, self.clock, self.watch, self._show)
+
+    @property
+    def evaluated(self) -> int:
+        """Configurations that got their verdict in this run."""
+        return self.verdicts.total()
+
+    def _search(self) -> str:
+        while True:
+            if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
+                return "evaluations"
+            if self.clock.left_to_search <= 0:
+                return "seconds"
+            with self.watch("propose"):
+                self._fill()
+            if not self._pending:
+                return "exhausted"
+            if not self._judge_next():
+                return "seconds"
+
+    def _fill(self) -> None:
+        """Keep the compilers busy; on a device that shares its cores with them, only when nothing waits to be timed."""
+        if self.bench.shares_cores and self._pending:
+            return
+        room = math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
+        while len(self._pending) < min(self._ahead, room):
+            proposal = self._next_proposal()
+            if proposal is None:
+                return
+            config, rendered = proposal
+            self._pending.append(Candidate(config, rendered, self.bench.build(rendered)))
+
+    def _next_proposal(self) -> tuple[Config, Rendered] | None:
+        while (config := self._next_config()) is not None:
+            rendered = self.families[config.family].render(config, self.problem, self.device)
+            if rendered.source_hash not in self._known:
+                self._known.add(rendered.source_hash)
+                return config, rendered
+            self._proposer.tell(config, None)
+        return None
+
+    def _next_config(self) -> Config | None:
+        """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
+        if self._again and (self._is_last_call() or (config := self._proposer.propose()) is None):
+            return self._again.popleft()
+        return config if self._again else self._proposer.propose()
+
+    def _is_last_call(self) -> bool:
+        evaluations, spent = self.budget.evaluations, self.evaluated + len(self._pending)
+        if evaluations is not None and evaluations - spent <= len(self._again):
+            return True
+        return self.clock.left_to_search < self.clock.elapsed
+
+    def _judge_next(self) -> bool:
+        """Judge the candidate that was proposed first; False if the time ran out while it was being built."""
+        if not self._wait_for_builds():
+            return False
+        candidate = self._pending.popleft()
+        built = candidate.building.result()
+        measurement = self._measure(candidate, built)
+        self._remember(self._record(candidate, measurement))
+        return True
+
+    def _wait_for_builds(self) -> bool:
+        waiting = list(self._pending) if self.bench.shares_cores else [self._pending[0]]
+        with self.watch("build"):
+            for candidate in waiting:
+                left = self.clock.left_to_search
+                try:
+                    candidate.building.result(None if math.isinf(left) else max(0.0, left))
+                except TimeoutError:
+                    return False
+                except CancelledError:
+                    return False
+        return True
+
+    def _measure(self, candidate: Candidate, built: Built) -> Measurement:
+        if built.verdict is not Verdict.CORRECT:
+            return Measurement(built.verdict, (), built.compile_ms, None, built.message, built.compiler)
+        family = self.families[candidate.config.family]
+
+        def on_stage(stage: str) -> None:
+            rendered = candidate.rendered
+            self.store.begin(self.number, *self.key, candidate.config, rendered.source_hash, stage, family.hash)
+
+        with self.watch("measure"):
+            best_ms = None if self.best is None else self.best.measurement.time_ms
+            return self.bench.measure(self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage)
+
+    def _record(self, candidate: Candidate, measurement: Measurement) -> Record:
+        family = self.families[candidate.config.family]
+        now = datetime.now(UTC).isoformat()
+        source_hash = candidate.rendered.source_hash
+        return Record(*self.key, candidate.config, measurement, source_hash, self.number, now, family.hash)
+
+    def _remember(self, record: Record) -> None:
+        with self.watch("store"):
+            self.store.add(record)
+        self.verdicts[record.measurement.verdict] += 1
+        self._proposer.tell(record.config, record.measurement.time_ms)
+        self.best = faster(self.best, record)
+        self._show("search", record)
+
+    def _show(self, stage: str, latest: Record | None = None) -> None:
+        limits = self.budget.evaluations, self.budget.seconds
+        progress = Progress(
+            stage, self.evaluated, limits[0], self.clock.elapsed, limits[1], self.verdicts, self.best, latest
+        )
+        self._observe(progress)
+
+    def _take_in_history(self) -> set[str]:
+        """Tell the proposer what is known; returns the source hashes that need no second measurement."""
+        known: set[str] = set()
+        told: dict[Config, float | None] = {}
+        for record in self.store.history(*self.key):
+            known.add(record.source_hash)
+            config = self._restored(record.config)
+            if config is not None and self._same_source(record):
+                told[config] = record.measurement.time_ms  # the last word on a configuration counts
+                self.best = faster(self.best, record)
+        self._proposer.refill(list(told.items()))
+        return known
+
+    def _restored(self, config: Config) -> Config | None:
+        return restored(self.families.get(config.family), config, self.problem, self.device)
+
+    def _same_source(self, record: Record) -> bool:
+        family = self.families[record.config.family]
+        if record.family_hash == family.hash:
+            return True
+        return unchanged(family, record, self.problem, self.device) is not None
+
+    def _take_in_interrupted(self) -> deque[Config]:
+        settled = self.store.settle(self.number, *self.key)
+        for record in settled.given_up:
+            self._known.add(record.source_hash)
+            if record.config.family in self.families:
+                self._proposer.skip(record.config)
+        again: deque[Config] = deque()
+        for interrupted in settled.again:
+            config = self._restored(interrupted.config)
+            if config is not None:
+                self._proposer.skip(config)
+                again.append(config)
+        return again
+
+    def _outcome(self, stopped_by: str, promotion: Promotion) -> Outcome:
+        sizes = [space.size for space in self._spaces.values()]
+        return Outcome(
+            self.problem,
+            self.evaluated,
+            sum(size for size, _ in sizes),
+            all(exact for _, exact in sizes),
+            self.verdicts,
+            self.best,
+            promotion,
+            self.watch.seconds(self.clock.elapsed),
+            self.clock.elapsed,
+            stopped_by,
+        )
+
+
+def faster(one: Record | None, other: Record) -> Record | None:
+    """The one with the smaller time; a record without a time never wins."""
+    if other.measurement.time_ms is None:
+        return one
+    if one is None or one.measurement.time_ms is None:
+        return other
+    return min(one, other, key=lambda record: record.measurement.time_ms or math.inf)

@@ -1,0 +1,114 @@
+"""What a tuning run may use, what it reports while it goes on, and what it found."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tuner import timing
+from tuner.model import Config, Problem, Record
+
+RESERVE_SHARE = 0.2
+"""Part of a time budget that is kept for the race and the certificate."""
+RESERVE_MOST_S = 40.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one run: evaluations, seconds, or both; None is no limit."""
+
+    evaluations: int | None = None
+    seconds: float | None = None
+
+
+class Clock:
+    """The run's time: when searching must stop, and when everything must."""
+
+    def __init__(self, budget: Budget, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._start = now()
+        self._seconds = math.inf if budget.seconds is None else budget.seconds
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return self._now() - self._start
+
+    @property
+    def left(self) -> float:
+        """Seconds until everything must have ended."""
+        return self._seconds - self.elapsed
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds left as a timeout: None for no limit, never negative."""
+        return None if math.isinf(self.left) else max(0.0, self.left)
+
+    @property
+    def left_to_search(self) -> float:
+        """Seconds until the search must stop, so that race and certificate fit in."""
+        reserve = 0.0 if math.isinf(self._seconds) else min(RESERVE_SHARE * self._seconds, RESERVE_MOST_S)
+        return self.left - reserve
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands; sent to the observer after every evaluation and at every change of stage."""
+
+    stage: str
+    """`search`, `race` or `certify`."""
+    evaluated: int
+    evaluations: int | None
+    seconds: float
+    seconds_limit: float | None
+    verdicts: Counter[str]
+    best: Record | None
+    latest: Record | None
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """How the run ended for the champion."""
+
+    promoted: bool
+    reason: str
+    config: Config | None = None
+    gain: float | None = None
+    """Speed-up over the champion before, as measured in the race; None without a race."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found. `to_json` is the object `tune --json` prints."""
+
+    problem: Problem
+    evaluated: int
+    space_size: int
+    space_exact: bool
+    verdicts: Counter[str]
+    best: Record | None
+    promotion: Promotion
+    where_time_went: dict[str, float]
+    """Seconds by stage: propose, wait for builds, measure (of which verify), race, certify, other."""
+    seconds: float
+    stopped_by: str
+    """`evaluations`, `seconds`, `exhausted` or `interrupted`."""
+
+
+def best_json(problem: Problem, record: Record | None) -> dict[str, Any] | None:
+    """The `best` object of `tune --json`."""
+    if record is None or record.measurement.time_ms is None:
+        return None
+    time_ms = record.measurement.time_ms
+    noise = timing.summarise(record.measurement.samples_ms).noise
+    return {
+        "family": record.config.family,
+        "config": record.config.as_dict(),
+        "time_ms": time_ms,
+        "gflops": problem.gflops(time_ms),
+        "noise": noise,
+    }

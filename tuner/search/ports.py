@@ -1,0 +1,164 @@
+"""What the tuning loop asks of its collaborators: the bench that measures, the store that remembers, the families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from tuner.bench.messages import Case, CheckOutcome
+from tuner.model import (
+    Built,
+    Certificate,
+    Champion,
+    Config,
+    Device,
+    Measurement,
+    Problem,
+    Record,
+    Rendered,
+    Silicon,
+    Software,
+)
+from tuner.search.sampler import Space as SampledSpace
+from tuner.store import Event, Settled
+
+
+class Space(SampledSpace, Protocol):
+    """A family's configurations for one problem on one device."""
+
+    @property
+    def size(self) -> tuple[int, bool]:
+        """How many there are, and whether that is exact."""
+
+
+class Family(Protocol):
+    """What the loop needs of a `tuner.family.Family`."""
+
+    name: str
+    hash: str
+    defaults: tuple[Config, ...]
+    """The declared defaults, in order; not all need be legal everywhere."""
+
+    def complete(self, values: Mapping[str, Any]) -> Config:
+        """The configuration with these values, axes added since filled in; raises UserError for what it lacks."""
+
+    def broken_rule(self, config: Config, problem: Problem, device: Device) -> str | None:
+        """The sentence of the first rule the configuration breaks; None when it is legal."""
+
+    def render(self, config: Config, problem: Problem, device: Device) -> Rendered:
+        """Its source, build options and launches."""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """Every legal configuration."""
+
+
+class Bench(Protocol):
+    """Measures on one device. No candidate can harm the caller: death and deadline come back as verdicts."""
+
+    device: Device
+    shares_cores: bool
+    compilers: int
+    """How many builds run at once."""
+
+    def build(self, rendered: Rendered) -> Future[Built]:
+        """Compile ahead; the future's value carries a verdict, and is cancelled by `cancel_builds`."""
+
+    def cancel_builds(self) -> None:
+        """End every build at once."""
+
+    def measure(
+        self,
+        problem: Problem,
+        rendered: Rendered,
+        built: Built,
+        *,
+        best_ms: float | None,
+        on_stage: Callable[[str], None] | None = None,
+    ) -> Measurement:
+        """Verify, then time; `on_stage` is called right before the first launch."""
+
+    def check(self, cases: Sequence[Case]) -> CheckOutcome:
+        """Run a certificate's cases; stops at the first failure."""
+
+    def rounds(
+        self, problem: Problem, contenders: Sequence[tuple[Rendered, Built]], count: int
+    ) -> list[tuple[float, ...]]:
+        """ms per call by the host's clock, one tuple per round; raises `tuner.bench.ContenderFailed`."""
+
+
+class Store(Protocol):
+    """Remembers. Each verb is one transaction."""
+
+    def start_run(self, silicon: Silicon, software: Software, problem: Problem, settings: dict[str, Any]) -> int:
+        """Open a run; returns its number."""
+
+    def finish_run(self, run: int, summary: dict[str, Any]) -> None:
+        """Close a run."""
+
+    def history(self, silicon: Silicon, software: Software, problem: Problem) -> list[Record]:
+        """What was measured, oldest first."""
+
+    def settle(self, run: int, silicon: Silicon, software: Software, problem: Problem) -> Settled:
+        """What becomes of candidates whose tuner is gone."""
+
+    def begin(
+        self,
+        run: int,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        source_hash: str,
+        stage: str,
+        family_hash: str = "",
+    ) -> None:
+        """Note that a candidate is about to be launched."""
+
+    def add(self, record: Record) -> None:
+        """Keep one trial; it is in flight no more."""
+
+    def log(self, silicon: Silicon, software: Software, problem: Problem) -> list[Event]:
+        """The champions' log, oldest first."""
+
+    def certificate(
+        self, silicon: Silicon, software: Software, problem: Problem, source_hash: str
+    ) -> Certificate | None:
+        """The certificate of a source on this software."""
+
+    def certify(
+        self,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        source_hash: str,
+        checks: Iterable[str],
+    ) -> Certificate:
+        """Remember the checks a source passed."""
+
+    def promote(
+        self,
+        silicon: Silicon,
+        software: Software,
+        problem: Problem,
+        config: Config,
+        rendered: Rendered,
+        *,
+        reason: str,
+        time_ms: float | None,
+        noise: float | None,
+        run: int | None = None,
+    ) -> Champion:
+        """Publish a configuration."""
+
+    def withdraw(
+        self, silicon: Silicon, software: Software, problem: Problem, *, reason: str, source_hash: str | None = None
+    ) -> Champion | None:
+        """Take a source away; returns what stands now."""
+
+    def champions(self) -> list[Champion]:
+        """Everything that is published."""
+
+    def champion(self, silicon: Silicon, software: Software, problem: Problem) -> Champion | None:
+        """What is published."""

@@ -1,0 +1,240 @@
+"""Who is published: the best few are measured again, the winner races the champion, and is certified and promoted."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tuner import timing
+from tuner.bench.messages import CheckOutcome, ContenderFailed
+from tuner.model import Built, Champion, Device, Measurement, Problem, Record, Rendered, Verdict
+from tuner.search.certify import cases
+from tuner.search.known import unchanged
+from tuner.search.outcome import Clock, Promotion
+from tuner.search.ports import Bench, Family, Store
+from tuner.search.stopwatch import Stopwatch
+
+SHORTLIST = 5
+"""How many are measured again: with noise, the best by one measurement is often not the best."""
+SHORTLIST_ROUNDS = 7
+RACE_SHARE = 0.5
+"""Part of the time left that a race may use; the certificate needs the rest."""
+RACE_SECONDS = 120.0
+"""What a race may use where no time was given: ten rounds of a kernel of two seconds."""
+OUTCLASSED = 1.05
+"""A challenger this much slower than the champion in the same few rounds is not worth a race."""
+
+
+class OutOfTime(Exception):
+    """The run's time is over before the champion could be decided on."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A configuration built for the race, with the record it is known by."""
+
+    record: Record
+    rendered: Rendered
+    built: Built
+
+
+@dataclass(frozen=True)
+class Arena:
+    """What deciding about a champion works with."""
+
+    problem: Problem
+    device: Device
+    families: Mapping[str, Family]
+    bench: Bench
+    store: Store
+    run: int
+    clock: Clock
+    watch: Stopwatch
+    show: Callable[[str], None]
+
+    def decide(self) -> Promotion:
+        """Promote the fastest configuration known, if certified and proven faster than the champion; or say why not."""
+        champion = self.store.champion(self.device.silicon, self.device.software, self.problem)
+        if champion is not None and champion.pinned:
+            return Promotion(False, "the champion is pinned, and stays until it is unpinned", champion.config)
+        records = self._shortlist()
+        if not records:
+            return Promotion(False, "no configuration gave a correct result")
+        try:
+            return self._decide(champion, self._challengers(champion, self._built(records)))
+        except OutOfTime:
+            return Promotion(False, "the time ran out before race and certificate were done; run again to finish them")
+
+    def _decide(self, champion: Champion | None, contenders: list[Contender]) -> Promotion:
+        reason = "none of the fastest configurations could be built and run again"
+        if champion is not None and not contenders:
+            return Promotion(False, "the champion is the fastest known", champion.config)
+        for nominee in contenders:
+            try:
+                champion, result = self._challenge(champion, nominee)
+            except ContenderFailed as failure:
+                reason = self._refuse(nominee, failure.verdict, f"in the race: {failure.message}")
+                continue
+            if result is not None and not result.promote:
+                config = None if champion is None else champion.config
+                return Promotion(False, f"the champion stands: {result.reason}", config, result.gain)
+            outcome = self._certify(nominee)
+            if outcome.verdict is not Verdict.CORRECT:
+                reason = self._refuse(nominee, outcome.verdict, f"in its certificate: {outcome.message}")
+                continue
+            confirmed = self._confirmed(nominee)
+            if confirmed.verdict is not Verdict.CORRECT:
+                reason = self._refuse(nominee, confirmed.verdict, f"when measured again: {confirmed.message}")
+                continue
+            why = "the first champion here" if result is None else result.reason
+            self._promote(nominee, confirmed, outcome, why)
+            return Promotion(True, why, nominee.record.config, None if result is None else result.gain)
+        return Promotion(False, reason)
+
+    def _challenge(
+        self, champion: Champion | None, nominee: Contender
+    ) -> tuple[Champion | None, timing.RaceResult | None]:
+        """The champion that was raced and how; a champion that can't run any more is withdrawn, and the next stands in.
+
+        Raises ContenderFailed if the nominee can't run.
+        """
+        while champion is not None:
+            try:
+                return champion, self._race(champion, nominee)
+            except ContenderFailed as failure:
+                if failure.index != 0:
+                    raise
+                champion = self._withdraw(champion, f"{failure.verdict} in a race: {failure.message}")
+        return None, None
+
+    def _shortlist(self) -> list[Record]:
+        """The fastest records that are still what they were: the last word on each source, legal and not withdrawn."""
+        silicon, software = self.device.silicon, self.device.software
+        last: dict[str, Record] = {}
+        for record in self.store.history(silicon, software, self.problem):
+            last[record.source_hash] = record
+        timed = [record for record in last.values() if record.measurement.time_ms is not None]
+        timed.sort(key=lambda record: record.measurement.time_ms or 0.0)
+        barred = self._withdrawn()
+        found: list[Record] = []
+        for record in timed:
+            if record.source_hash not in barred and self._render(record) is not None:
+                found.append(record)
+            if len(found) == SHORTLIST:
+                break
+        return found
+
+    def _withdrawn(self) -> set[str]:
+        """Sources taken away for cause: withdrawn last, and without a certificate since."""
+        silicon, software = self.device.silicon, self.device.software
+        last = {event.rendered.source_hash: event.action for event in self.store.log(silicon, software, self.problem)}
+        gone = {source for source, action in last.items() if action == "withdraw"}
+        held = self.store.certificate
+        return {source for source in gone if held(silicon, software, self.problem, source) is None}
+
+    def _render(self, record: Record) -> Rendered | None:
+        return unchanged(self.families.get(record.config.family), record, self.problem, self.device)
+
+    def _built(self, records: Iterable[Record]) -> list[Contender]:
+        rendered = [(record, self._render(record)) for record in records]
+        building = [(record, source, self.bench.build(source)) for record, source in rendered if source is not None]
+        contenders = []
+        with self.watch("build"):
+            for record, source, future in building:
+                built = self._wait(future.result)
+                if built.verdict is Verdict.CORRECT:
+                    contenders.append(Contender(record, source, built))
+        return contenders
+
+    def _wait(self, result: Callable[[float | None], Built]) -> Built:
+        try:
+            return result(self.clock.timeout)
+        except (TimeoutError, CancelledError):
+            self.bench.cancel_builds()
+            raise OutOfTime from None
+
+    def _challengers(self, champion: Champion | None, contenders: list[Contender]) -> list[Contender]:
+        """Whoever may become champion, fastest first: not the champion itself, nor who is outclassed by it."""
+        ranking = self._ranking(contenders)
+        reigning = None if champion is None else champion.rendered.source_hash
+        mark = next((ms for c, ms in ranking if c.rendered.source_hash == reigning), math.inf) * OUTCLASSED
+        return [c for c, ms in ranking if c.rendered.source_hash != reigning and ms <= mark]
+
+    def _ranking(self, contenders: list[Contender]) -> list[tuple[Contender, float]]:
+        """Fastest first with their ms, by interleaved rounds; one that fails is out, and its record says so."""
+        self.show("race")
+        while len(contenders) > 1:
+            self._check_time()
+            pairs = [(contender.rendered, contender.built) for contender in contenders]
+            try:
+                with self.watch("race"):
+                    rounds = self.bench.rounds(self.problem, pairs, SHORTLIST_ROUNDS)
+            except ContenderFailed as failure:
+                self._refuse(contenders.pop(failure.index), failure.verdict, f"in the race: {failure.message}")
+                continue
+            medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
+            return sorted(zip(contenders, medians, strict=True), key=lambda pair: pair[1])
+        return [(contender, 0.0) for contender in contenders]
+
+    def _race(self, champion: Champion, nominee: Contender) -> timing.RaceResult:
+        self._check_time()
+        self.show("race")
+        built = self._wait(self.bench.build(champion.rendered).result)
+        if built.verdict is not Verdict.CORRECT:
+            raise ContenderFailed(0, built.verdict, built.message)
+        pairs = [(champion.rendered, built), (nominee.rendered, nominee.built)]
+        last = self.clock.elapsed + min(RACE_SECONDS, RACE_SHARE * self.clock.left)
+        with self.watch("race"):
+            return timing.race(
+                lambda count: self.bench.rounds(self.problem, pairs, count),
+                deadline=lambda: self.clock.elapsed >= last,
+            )
+
+    def _certify(self, nominee: Contender) -> CheckOutcome:
+        self._check_time()
+        self.show("certify")
+        config = nominee.record.config
+        family = self.families[config.family]
+        with self.watch("certify"):
+            return self.bench.check(cases(config, family, self.problem, self.device, nominee.rendered))
+
+    def _confirmed(self, nominee: Contender) -> Measurement:
+        """A fresh measurement: the one that made it the fastest of many is, for that reason alone, too fast."""
+        with self.watch("race"):
+            return self.bench.measure(self.problem, nominee.rendered, nominee.built, best_ms=None)
+
+    def _promote(self, nominee: Contender, measurement: Measurement, outcome: CheckOutcome, why: str) -> None:
+        when = datetime.now(UTC).isoformat()
+        record = replace(nominee.record, measurement=measurement, run=self.run, when=when)
+        key = (self.device.silicon, self.device.software, self.problem)
+        summary = timing.summarise(measurement.samples_ms)
+        self.store.add(record)
+        self.store.certify(*key, record.config, record.source_hash, outcome.checks)
+        self.store.promote(
+            *key,
+            record.config,
+            nominee.rendered,
+            reason=why,
+            time_ms=summary.median_ms,
+            noise=summary.noise,
+            run=self.run,
+        )
+
+    def _withdraw(self, champion: Champion, why: str) -> Champion | None:
+        key = (champion.silicon, champion.software, champion.problem)
+        return self.store.withdraw(*key, reason=why, source_hash=champion.rendered.source_hash)
+
+    def _refuse(self, contender: Contender, verdict: Verdict, message: str) -> str:
+        """A later look found it bad: that is the last word on this source. Returns the reason in words."""
+        measurement = Measurement(verdict, message=message)
+        when = datetime.now(UTC).isoformat()
+        self.store.add(replace(contender.record, measurement=measurement, run=self.run, when=when))
+        return f"{contender.record.config}: {verdict} {message}"
+
+    def _check_time(self) -> None:
+        if self.clock.left <= 0:
+            raise OutOfTime

@@ -1,0 +1,89 @@
+"""Which configuration to try next, over all families: known-good ones first, then the family that deserves it."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tuner.model import Config
+from tuner.search.sampler import HISTORY_LIMIT, FamilySearch, Space
+
+TRIAL_SHARE = 8
+"""Evaluations each family gets before families compete."""
+EXPLORE = 0.15
+"""Share of the evaluations that goes to families other than the best, in proportion to how near they are to it."""
+
+
+class Proposer:
+    """Proposals for one problem on one device. Never an illegal configuration, and never one twice.
+
+    `spaces` by family name; `first` are configurations to try before anything else (a portfolio, declared defaults).
+    Deterministic for a seed, as long as results are told in the order of proposal.
+    """
+
+    def __init__(self, spaces: Mapping[str, Space], first: Iterable[Config], seed: int) -> None:
+        self._families = {name: FamilySearch(name, space, seed=_mix(seed, name)) for name, space in spaces.items()}
+        self._rng = np.random.default_rng([seed, 0x9E3779B9])
+        self._first = deque(config for config in first if config.family in self._families)
+
+    def refill(self, history: Sequence[tuple[Config, float | None]]) -> None:
+        """Take in what is known: (configuration, time in ms or None if it failed), oldest first."""
+        for name, family in self._families.items():
+            mine = [(config, time_ms) for config, time_ms in history if config.family == name]
+            family.taken.update(config for config, _ in mine)
+            for config, time_ms in _most_telling(mine):
+                family.tell(config, time_ms)
+
+    def propose(self) -> Config | None:
+        """The next configuration to measure, or None when every space is exhausted."""
+        while self._first:
+            config = self._first.popleft()
+            taken = self._families[config.family].taken
+            if config not in taken:
+                taken.add(config)
+                return config
+        while live := [family for family in self._families.values() if not family.exhausted]:
+            proposal = self._choose(live).ask()
+            if proposal is not None:
+                return proposal
+        return None
+
+    def tell(self, config: Config, time_ms: float | None) -> None:
+        """The outcome of a proposal: its time in ms, or None if it has none."""
+        self._families[config.family].tell(config, time_ms)
+
+    def skip(self, config: Config) -> None:
+        """Never propose this configuration."""
+        self._families[config.family].taken.add(config)
+
+    def _choose(self, live: list[FamilySearch]) -> FamilySearch:
+        fresh = [family for family in live if len(family.taken) < TRIAL_SHARE]
+        if fresh:
+            return min(fresh, key=lambda family: len(family.taken))
+        best = min(live, key=lambda family: family.best_ms)
+        others = [family for family in live if family is not best and math.isfinite(family.best_ms)]
+        if not others or self._rng.random() >= EXPLORE:
+            return best
+        nearness = np.array([best.best_ms / family.best_ms for family in others])
+        # A family three times slower than the best gets what luck leaves it, not a share of the night.
+        weights = nearness**4
+        if self._rng.random() >= weights.max():
+            return best
+        return others[int(self._rng.choice(len(others), p=weights / weights.sum()))]
+
+
+def _most_telling(history: list[tuple[Config, float | None]]) -> list[tuple[Config, float | None]]:
+    if len(history) <= HISTORY_LIMIT:
+        return history
+    timed = sorted((pair for pair in history if pair[1] is not None), key=lambda pair: pair[1] or math.inf)
+    keep = {config for config, _ in timed[: HISTORY_LIMIT // 4]}
+    recent = [pair for pair in history if pair[0] not in keep][-(HISTORY_LIMIT - len(keep)) :]
+    return timed[: HISTORY_LIMIT // 4] + recent
+
+
+def _mix(seed: int, name: str) -> int:
+    return (seed * 1_000_003 + zlib.crc32(name.encode())) % 2**32
