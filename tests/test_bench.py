@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, 
 from tuner.bench.bench import launch_deadline_s
 from tuner.bench.certificate import run_case
 from tuner.bench.compile import worker_count
-from tuner.bench.messages import CaseRun
+from tuner.bench.messages import CaseRun, Race, Stage, Trial
+from tuner.bench.race import run_race
+from tuner.bench.scratch import scratch_folder
+from tuner.bench.trial import run_trial
 from tuner.model import (
     Built,
     Device,
@@ -33,6 +37,7 @@ from tuner.model import (
     UserError,
     Verdict,
 )
+from tuner.opencl.refusal import Refused
 from tuner.verify import KINDS, CheckResult
 
 SMALL = Problem.packed(33, 40, 24)
@@ -250,7 +255,7 @@ def test_a_right_kernel_is_certified(bench: Bench) -> None:
     ]
     outcome = bench.check(cases)
     assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
-    assert len(outcome.checks) == 2 * len(KINDS) + 2 + 2
+    assert len(outcome.checks) == 2 * (len(KINDS) + 1) + 2 + 3
     assert any("agree bit for bit" in check for check in outcome.checks)
 
 
@@ -260,7 +265,8 @@ def test_a_certificate_stops_at_the_first_failure(bench: Bench) -> None:
     outcome = bench.check([Case(SMALL, of, ("plain", "add")), Case(SMALL, naive(SMALL))])
     assert outcome.verdict is Verdict.WRONG_RESULT
     assert "add" in outcome.message
-    assert len(outcome.checks) == 1 and "plain" in outcome.checks[0]
+    assert any("plain" in check for check in outcome.checks)
+    assert not any("add" in check for check in outcome.checks)
 
 
 @pytest.mark.parametrize(("fresh", "repeats"), [(False, 2), (True, 1)])
@@ -310,6 +316,82 @@ def test_a_contender_without_a_build_is_named(bench: Bench) -> None:
         bench.rounds(SMALL, [unbuilt], 1)
 
 
+# Clocks
+
+
+class FakeClockDesk:
+    """A desk whose device and checks are perfect, but for a clock that says what a test tells it to (ns)."""
+
+    def __init__(self, *intervals: tuple[int, int]) -> None:
+        self._intervals = list(intervals)
+        self.launches = 0
+        self.machine: Any = SimpleNamespace(
+            launch=self._launch, finish=lambda *_: None, interval_ns=lambda *_: self._intervals.pop(0), plain_queue=None
+        )
+        self.checker: Any = SimpleNamespace(
+            load=lambda *_, **__: None, check=lambda *_, **__: CheckResult(True, 0.1), run=lambda *_, **__: None
+        )
+
+    def _launch(self, *_: object) -> list[None]:
+        self.launches += 1
+        return [None]
+
+    def load(self, *_: object) -> Any:
+        return SimpleNamespace(point_at=lambda _: None, program=None)
+
+    def say(self, _: Stage) -> None:
+        pass
+
+    def leave(self, _: str) -> None:
+        pass
+
+
+MS = (1_000_000, 2_000_000)
+BACKWARDS = (2_000_000, 1_000_000)
+UNDERFLOW = (0, 18_446_744_073_709_551_615)
+ZERO = (5, 5)
+
+
+def timed(*intervals: tuple[int, int], peak_gflops: float | None = None) -> Measurement:
+    desk: Any = FakeClockDesk(*intervals)
+    return run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, peak_gflops))
+
+
+@pytest.mark.parametrize("impossible", [BACKWARDS, UNDERFLOW, ZERO])
+def test_one_impossible_time_is_taken_again(impossible: tuple[int, int]) -> None:
+    measured = timed(impossible, *[MS] * 30)
+    assert measured.verdict is Verdict.CORRECT
+    assert set(measured.samples_ms) == {1.0}
+
+
+@pytest.mark.parametrize("impossible", [BACKWARDS, UNDERFLOW, ZERO])
+def test_two_impossible_times_are_a_bad_clock(impossible: tuple[int, int]) -> None:
+    with pytest.raises(Refused) as refused:
+        timed(MS, impossible, impossible)
+    assert refused.value.verdict is Verdict.BAD_CLOCK and not refused.value.poisoned
+
+
+def test_faster_than_the_device_can_be_is_a_bad_clock() -> None:
+    rate = SMALL.gflops(1.0)
+    assert timed(*[MS] * 30, peak_gflops=rate).verdict is Verdict.CORRECT
+    with pytest.raises(Refused, match="GFLOP/s"):
+        timed(MS, MS, peak_gflops=rate / 2)
+
+
+def test_short_kernels_are_timed_in_batches() -> None:
+    desk: Any = FakeClockDesk((0, 10_000), *[(0, 1_000_000)] * 40)
+    measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
+    assert set(measured.samples_ms) == {0.01}
+    assert desk.launches == 1 + 100 * (1 + len(measured.samples_ms))
+
+
+def test_a_race_on_a_clock_that_stands_still_names_its_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.bench.race.time", SimpleNamespace(perf_counter=lambda: 1.0))
+    desk: Any = FakeClockDesk()
+    answer = run_race(desk, Race(SMALL, ((naive(SMALL), None),), 3, 2.0))
+    assert (answer.failed, answer.verdict) == (0, Verdict.BAD_CLOCK)
+
+
 # Processes
 
 
@@ -327,6 +409,19 @@ def test_nothing_is_left_behind(any_device: Device, tmp_path: Path, monkeypatch:
         assert list(tmp_path.iterdir())
     assert list(tmp_path.iterdir()) == []
     assert set(multiprocessing.active_children()) <= before
+
+
+def test_what_a_killed_tuner_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    orphan = tmp_path / "gemm-tuner-orphan"
+    orphan.mkdir()
+    (orphan / "in-use").touch()
+    os.utime(orphan / "in-use", (0, 0))
+    with scratch_folder() as one:
+        os.utime(one / "in-use", (0, 0))
+        with scratch_folder() as other:
+            assert one.exists() and other.exists() and not orphan.exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 # Choosing

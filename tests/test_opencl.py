@@ -245,11 +245,14 @@ def test_nvidias_driver_is_found_without_an_icd_file(tmp_path: Path) -> None:
     assert drivers.find_drivers(environment, []) == ["libnvidia-opencl.so.1"]
 
 
-def test_the_private_folder_is_removed() -> None:
-    with drivers.private_vendors() as folder:
-        files = list(Path(folder).iterdir())
-        assert all(file.suffix == ".icd" and file.read_text().strip() for file in files)
-    assert not Path(folder).exists()
+def test_icd_files_name_one_library_each(
+    system: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCL_ICD_VENDORS", system["OCL_ICD_VENDORS"])
+    drivers.write_icd_files(tmp_path / "icd")
+    files = sorted((tmp_path / "icd").iterdir())
+    assert files[0].name == "00-libpocl.so.2.icd" and files[0].read_text() == "libpocl.so.2\n"
+    assert all(file.suffix == ".icd" for file in files)
 
 
 # Descriptions

@@ -93,3 +93,11 @@ def test_ctrl_c_leaves_no_process_no_folder_and_one_traceback(
     assert said.count("Traceback") == 1 and "KeyboardInterrupt" in said.splitlines()[-1]
     assert_all_gone(tuner_at_work.pid)
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_script_without_a_main_guard_runs_once(any_device: Device, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from tuner.bench import list_devices\nprint('once')\nassert list_devices()\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    ran = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\n", "")

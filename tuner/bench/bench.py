@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 
 from tuner.bench.compile import BUILD_DEADLINE_S, BuildFunction, CompilePool
@@ -24,6 +22,7 @@ from tuner.bench.messages import (
     Rounds,
     Trial,
 )
+from tuner.bench.scratch import scratch_folder
 from tuner.model import Built, Device, Measurement, Problem, Rendered, Verdict
 from tuner.opencl import drivers
 
@@ -69,9 +68,9 @@ class Bench:
         `build_function` stands in for the driver's compiler and must be a module's function.
         """
         with ExitStack() as resources:
-            vendors = resources.enter_context(drivers.private_vendors())
-            scratch = tempfile.TemporaryDirectory(prefix="gemm-tuner-", ignore_cleanup_errors=True)
-            folder = Path(resources.enter_context(scratch))
+            folder = resources.enter_context(scratch_folder())
+            vendors = folder / "drivers"
+            drivers.write_icd_files(vendors)
             pool = CompilePool(
                 device,
                 vendors,

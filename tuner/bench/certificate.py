@@ -54,9 +54,12 @@ class _Case:
                 result = self._desk.checker.check(bound, loaded, self._request.launch_s, first=first)
                 first = False
                 self._accept(result, f"{build}, {kind}" + ", guards between rows" * pad_rows)
+            self.passed.append(f"{case.problem}: {build}, {kind}: exact, guards untouched")
+            # What writes to A or B does so in every kind; reading them back costs more than the check itself.
+            if kind == case.kinds[0]:
                 if not self._desk.checker.is_intact(loaded):
                     raise _Failed(f"{build}, {kind}: it writes to A or B")
-            self.passed.append(f"{case.problem}: {build}, {kind}: exact, guards and operands untouched")
+                self.passed.append(f"{case.problem}: {build}: A and B untouched")
 
     def compare_bits(self, builds: dict[str, Bound]) -> None:
         """Floats within their bound, and bit for bit the same from every build and in every run."""

@@ -11,7 +11,8 @@ from tuner.bench.messages import Stage
 from tuner.bench.operands import Bound, Loaded, OperandStore
 from tuner.data import template_folder
 from tuner.model import Problem
-from tuner.opencl.run import Comparison, Machine, Refused
+from tuner.opencl.refusal import Refused
+from tuner.opencl.run import Comparison, Machine
 from tuner.verify import COMPARE_SOURCE, CheckResult, Values, count_differences, planted_errors
 
 SPECIALISE_S = 60.0

@@ -38,7 +38,7 @@ class CompilePool:
     def __init__(
         self,
         device: Device,
-        vendors: str,
+        vendors: Path,
         scratch: Path,
         *,
         workers: int | None = None,
@@ -46,7 +46,7 @@ class CompilePool:
         deadline_s: float = BUILD_DEADLINE_S,
     ) -> None:
         self.workers = workers or worker_count(device, usable_cores(), _available_bytes())
-        self._start = functools.partial(_initialise, device, vendors, str(scratch))
+        self._start = functools.partial(_initialise, device, vendors, scratch)
         self._build = build_function or _build
         self._deadline_s = deadline_s
         self._lock = threading.RLock()
@@ -154,14 +154,14 @@ def _end(pool: ProcessPool | None) -> None:
         pool.join()
 
 
-_assignment: tuple[Device, str, str] | None = None
+_assignment: tuple[Device, Path, Path] | None = None
 
 
-def _initialise(device: Device, vendors: str, scratch: str) -> None:
+def _initialise(device: Device, vendors: Path, scratch: Path) -> None:
     """Initialiser of a worker. The driver is opened at the first build only: a start must disturb no measurement."""
     global _assignment
     _assignment = (device, vendors, scratch)
-    prepare_child(vendors, str(Path(scratch) / f"compiler-{os.getpid()}"))
+    prepare_child(vendors, scratch / f"compiler-{os.getpid()}")
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tuner.bench.process import QuietContext, death_of, kill, settle_in, start
+from tuner.bench.scratch import scratch_folder
 from tuner.model import Device, UserError
 from tuner.opencl import drivers
 
@@ -33,14 +33,14 @@ class DeviceReport:
     """Why it does not work, for people."""
 
 
-def prepare_child(vendors: str, cache: str) -> None:
+def prepare_child(vendors: Path, cache: Path) -> None:
     """In a child, before pyopencl is imported: which drivers there are, and a cache folder of its own.
 
     PoCL's cache has races between processes.
     """
     settle_in()
-    os.environ["POCL_CACHE_DIR"] = cache
-    Path(cache).mkdir(parents=True, exist_ok=True)
+    os.environ["POCL_CACHE_DIR"] = str(cache)
+    cache.mkdir(parents=True, exist_ok=True)
     drivers.install(vendors)
 
 
@@ -49,16 +49,17 @@ def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
 
     Raises UserError if the drivers kill the process that asks them.
     """
-    with drivers.private_vendors() as vendors, tempfile.TemporaryDirectory(prefix="gemm-tuner-") as scratch:
-        lister = _Question(_answer_devices, vendors, str(Path(scratch) / "list"))
+    with scratch_folder() as scratch:
+        vendors = scratch / "drivers"
+        drivers.write_icd_files(vendors)
+        lister = _Question(_answer_devices, vendors, scratch / "list")
         devices, problem = lister.answer(time.monotonic() + timeout)
         if not isinstance(devices, list):
             raise UserError(
                 f"The OpenCL drivers fail when they are asked for their devices: {problem}. Reinstall them."
             )
         trials = [
-            _Question(_answer_trial, vendors, str(Path(scratch) / str(number)), device)
-            for number, device in enumerate(devices)
+            _Question(_answer_trial, vendors, scratch / str(number), device) for number, device in enumerate(devices)
         ]
         deadline = time.monotonic() + timeout
         answers = [trial.answer(deadline) for trial in trials]
@@ -114,7 +115,7 @@ def _rank(report: DeviceReport) -> tuple[object, ...]:
 class _Question:
     """A child asked for one answer; its death or silence becomes a problem in words."""
 
-    def __init__(self, target: object, vendors: str, cache: str, *args: object) -> None:
+    def __init__(self, target: object, vendors: Path, cache: Path, *args: object) -> None:
         self._pipe, childs_end = QuietContext().Pipe(duplex=False)
         self._process: BaseProcess = start(_ask, childs_end, target, vendors, cache, args)
         childs_end.close()
@@ -132,7 +133,7 @@ class _Question:
             self._pipe.close()
 
 
-def _ask(pipe: Connection, target: object, vendors: str, cache: str, args: tuple[object, ...]) -> None:
+def _ask(pipe: Connection, target: object, vendors: Path, cache: Path, args: tuple[object, ...]) -> None:
     prepare_child(vendors, cache)
     assert callable(target)
     pipe.send(target(*args))

@@ -44,9 +44,9 @@ class _Late(Exception):
 class _Child:
     """One measuring process and our end of its pipe."""
 
-    def __init__(self, device: Device, vendors: str, cache: Path) -> None:
+    def __init__(self, device: Device, vendors: Path, cache: Path) -> None:
         self.pipe, childs_end = QuietContext().Pipe()
-        self.process = start(worker.main, childs_end, device, vendors, str(cache))
+        self.process = start(worker.main, childs_end, device, vendors, cache)
         childs_end.close()
         self._started = time.monotonic()
         self._said_hello = False
@@ -83,7 +83,7 @@ class _Child:
 class Measurer:
     """Runs requests one after another; a process that dies, hangs or is poisoned is replaced by the standby."""
 
-    def __init__(self, device: Device, vendors: str, scratch: Path) -> None:
+    def __init__(self, device: Device, vendors: Path, scratch: Path) -> None:
         self._numbers = itertools.count()
         self._assignment = (device, vendors, scratch)
         self._active = self._new()

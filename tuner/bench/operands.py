@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tuner.model import Problem, Verdict
-from tuner.opencl.run import Buffer, Machine, Program, Refused
+from tuner.opencl.refusal import Refused
+from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import Layout, Reference, References, Values, nan_bits
 
 SCRATCH_GUARD_BYTES = 2**16
@@ -94,7 +95,7 @@ class OperandStore:
         for buffer, flat in ((loaded.a, operands.flat_a(layout)), (loaded.b, operands.flat_b(layout))):
             found = np.empty_like(flat)
             self._machine.read(buffer, found)
-            if found.tobytes() != flat.tobytes():
+            if not np.array_equal(found.view(np.uint32), flat.view(np.uint32)):
                 return False
         return True
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from tuner import timing
-from tuner.bench.desk import Desk
 from tuner.bench.messages import Race, Rounds, Stage
-from tuner.bench.operands import Bound
 from tuner.model import Verdict
-from tuner.opencl.run import Refused
+from tuner.opencl.refusal import Refused
+
+if TYPE_CHECKING:
+    from tuner.bench.desk import Desk
+    from tuner.bench.operands import Bound
 
 CALLS_MS = 4.0
 """N calls last this long at least, so that a slope is more than the clock's noise."""
 
-MOST_CALLS = 4096
+SHORTEST_MS = 0.001
+"""No call is taken to be shorter when their number is chosen."""
 
 
 def run_race(desk: Desk, request: Race) -> Rounds:
@@ -55,7 +59,7 @@ class _Contender:
         loaded = self._desk.checker.load(self._request.problem, "floats", pad_rows=False)
         self._desk.checker.run(self._bound, loaded, self._request.launch_s, first=True, contender=self._index)
         one_ms = self._seconds(1) * 1e3
-        self._calls = max(1, min(MOST_CALLS, math.ceil(CALLS_MS / one_ms)))
+        self._calls = max(1, math.ceil(CALLS_MS / max(one_ms, SHORTEST_MS)))
         self._seconds(self._calls)
 
     def slope_ms(self) -> float:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from tuner import timing
-from tuner.bench.desk import Desk
 from tuner.bench.messages import Stage, Trial
-from tuner.bench.operands import Bound, Loaded
 from tuner.model import Measurement, Verdict
-from tuner.opencl.run import Refused, interval_ns
+from tuner.opencl.refusal import Refused
 from tuner.verify import CheckResult, Values
+
+if TYPE_CHECKING:
+    from tuner.bench.desk import Desk
+    from tuner.bench.operands import Bound, Loaded
 
 CHECKS: tuple[tuple[Values, bool], ...] = (("integers", True), ("integers", False), ("floats", False))
 """(values, guards between rows) of the runs that verify a candidate; the last two have the layout that is timed."""
@@ -88,7 +91,7 @@ class _Clock:
         self._desk.say(Stage("time", request.launch_s))
         events = [machine.launch(self._bound.program) for _ in range(calls)]
         machine.finish()
-        time_ms = timing.event_ms(*interval_ns(events[0][0], events[-1][-1])) / calls
+        time_ms = timing.event_ms(*machine.interval_ns(events[0][0], events[-1][-1])) / calls
         if timing.impossible(time_ms, request.problem.flop, request.peak_gflops):
             rate = request.problem.gflops(time_ms)
             raise timing.ClockError(f"{rate:.0f} GFLOP/s, with a peak of {request.peak_gflops:.0f}")

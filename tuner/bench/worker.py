@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.bench.devices import prepare_child
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.bench.desk import Desk
 
 
-def main(pipe: Connection, device: Device, vendors: str, cache: str) -> None:
+def main(pipe: Connection, device: Device, vendors: Path, cache: Path) -> None:
     """Target of the spawned process. It ends without the driver's own tear-down, which may hang after an error."""
     prepare_child(vendors, cache)
     try:
@@ -65,7 +66,7 @@ def _open_desk(pipe: Connection, device: Device) -> Desk:
 
 
 def _reply(desk: Desk, request: Request) -> Reply:
-    from tuner.opencl.run import Refused
+    from tuner.opencl.refusal import Refused
 
     try:
         answer = _answer(desk, request)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -26,25 +24,23 @@ _LIBRARY_FOLDERS = (
 )
 
 
-def install(vendors: str) -> None:
+def install(vendors: Path) -> None:
     """Point this process's loader at the folder `vendors`; to be called before pyopencl is imported.
 
     PyOpenCL's cache of built programs is off: a lock file left behind by a killed process costs 61 s there, and a
     program must not come out of a cache that knows nothing of driver updates.
     """
-    os.environ["OCL_ICD_VENDORS"] = vendors
+    os.environ["OCL_ICD_VENDORS"] = str(vendors)
     os.environ.pop("OCL_ICD_FILENAMES", None)
     os.environ["PYOPENCL_NO_CACHE"] = "1"
     warnings.filterwarnings("ignore", module="pyopencl")
 
 
-@contextmanager
-def private_vendors() -> Iterator[str]:
-    """A temporary folder with one .icd file for each driver found, removed on exit."""
-    with tempfile.TemporaryDirectory(prefix="gemm-tuner-drivers-") as folder:
-        for number, library in enumerate(find_drivers(os.environ, package_prefixes())):
-            Path(folder, f"{number:02}-{Path(library).name}.icd").write_text(library + "\n", encoding="utf-8")
-        yield folder
+def write_icd_files(folder: Path) -> None:
+    """One .icd file in `folder` for each driver found: what `install` is given."""
+    folder.mkdir()
+    for number, library in enumerate(find_drivers(os.environ, package_prefixes())):
+        (folder / f"{number:02}-{Path(library).name}.icd").write_text(library + "\n", encoding="utf-8")
 
 
 def find_drivers(environment: Mapping[str, str], prefixes: Sequence[Path]) -> list[str]:
