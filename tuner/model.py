@@ -133,6 +133,10 @@ class Facts:
     extensions: tuple[str, ...] = ()
     c_level: int = 120
     """OpenCL C version as 100·major + 10·minor."""
+    sub_group_size: int = 1
+    """Work-items that run in lock-step; 1 where none do, or where the driver does not say."""
+    async_copy: bool = False
+    """Work-items can copy from global to local memory without registers, by PTX's cp.async."""
     shares_cores: bool = False
     """The device computes on the cores our compilers run on, so nothing is timed while anything compiles."""
 

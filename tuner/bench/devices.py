@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tuner.bench.process import QuietContext, death_of, kill, settle_in, start
 from tuner.bench.scratch import scratch_folder
-from tuner.model import Device, UserError
+from tuner.model import Device, MachineError, UserError
 from tuner.opencl import drivers
 
 _INSTALL = (
@@ -47,7 +47,7 @@ def prepare_child(vendors: Path, cache: Path) -> None:
 def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
     """Every OpenCL device, best first; one that does not answer in `timeout` seconds does not work.
 
-    Raises UserError if the drivers kill the process that asks them.
+    Raises MachineError if the drivers kill the process that asks them.
     """
     with scratch_folder() as scratch:
         vendors = scratch / "drivers"
@@ -55,7 +55,7 @@ def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
         lister = _Question(_answer_devices, vendors, scratch / "list")
         devices, problem = lister.answer(time.monotonic() + timeout)
         if not isinstance(devices, list):
-            raise UserError(
+            raise MachineError(
                 f"The OpenCL drivers fail when they are asked for their devices: {problem}. Reinstall them."
             )
         trials = [
@@ -74,16 +74,17 @@ def choose(reports: Sequence[DeviceReport], text: str | None = None) -> Device:
     """The device that `text` means, by its address ("0:0") or part of its name, driver or platform; without, the best.
 
     Among drivers of one silicon, and when nothing is asked, the order is: it works; GPU, accelerator, CPU; more compute
-    units; more memory; Intel's driver, then the newest PoCL, then others; lower address. Raises UserError if none fits.
+    units; more memory; Intel's driver, then the newest PoCL, then others; lower address. Raises UserError if
+    none fits, and MachineError if none is there or works.
     """
     if not reports:
-        raise UserError(f"No OpenCL device was found: {_INSTALL}.")
+        raise MachineError(f"No OpenCL device was found: {_INSTALL}.")
     fitting = [report for report in reports if text is None or _means(text, report.device)]
     if not fitting:
         raise UserError(f"No device is called {text!r}; there is: {_listing(reports)}.")
     working = sorted((report for report in fitting if report.works), key=_rank)
     if not working:
-        raise UserError(
+        raise MachineError(
             f"{_listing(fitting)}: does not work ({fitting[0].problem}). Choose another device, or {_INSTALL}."
         )
     if text is not None and len({report.device.silicon for report in working}) > 1:
@@ -99,7 +100,9 @@ def _means(text: str, device: Device) -> bool:
 
 def _listing(reports: Sequence[DeviceReport]) -> str:
     devices = (report.device for report in reports)
-    return "; ".join(f"{d.address} {d.name} ({d.software.platform}, {d.software.driver})" for d in devices)
+    return "; ".join(
+        f"{d.address} {d.name} ({d.software.platform.split(',')[0]}, {d.software.driver})" for d in devices
+    )
 
 
 def _rank(report: DeviceReport) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
 
 import typer
@@ -37,6 +38,7 @@ app.add_typer(db_commands.app, name="db")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its status: 0 done, 1 failure, 2 bad usage, 3 regression found, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _interrupt)
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     sys.exit(run(arguments))
 
@@ -58,6 +60,11 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return result if isinstance(result, int) else OK
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """A scheduler's SIGTERM ends a command as Ctrl-C does: in order, with everything found so far kept."""
+    raise KeyboardInterrupt
 
 
 def _refuse_negative(arguments: list[str]) -> None:

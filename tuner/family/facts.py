@@ -30,6 +30,8 @@ DOMAINS: Mapping[str, Domain] = {
     "device.c_level": _POSITIVE,
     "device.kind": ANY_STR,
     "device.fp64": ANY_BOOL,
+    "device.sub_group_size": _POSITIVE,
+    "device.async_copy": ANY_BOOL,
     "device.shares_cores": ANY_BOOL,
 }
 """Every name beside a family's own axes and derived sizes."""
@@ -63,6 +65,8 @@ def facts_of(problem: Problem, device: Device) -> dict[str, Value]:
         "device.c_level": _positive(facts.c_level),
         "device.kind": device.silicon.kind,
         "device.fp64": facts.fp64,
+        "device.sub_group_size": _positive(facts.sub_group_size),
+        "device.async_copy": facts.async_copy,
         "device.shares_cores": facts.shares_cores,
     }
     return values

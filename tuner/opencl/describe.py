@@ -32,6 +32,9 @@ class Found:
     handle: cl.Device
     device: Device
 
+ASYNC_COPY_CAPABILITY = 8
+"""NVIDIA's compute capability from which PTX has cp.async (PTX ISA, "Data Movement and Conversion Instructions")."""
+
 
 def devices() -> list[Found]:
     """Every device of every platform, in the loader's order; what fails to describe itself is left out."""
@@ -155,6 +158,8 @@ def _facts(handle: cl.Device, kind: str) -> Facts:
         fp64=bool(_ask(handle, "double_fp_config")) or "cl_khr_fp64" in handle.extensions.split(),
         extensions=tuple(sorted(set(handle.extensions.split()))),
         c_level=c_level(handle.opencl_c_version),
+        sub_group_size=int(_ask(handle, "warp_size_nv") or _ask(handle, "wavefront_width_amd") or 1),
+        async_copy=(_ask(handle, "compute_capability_major_nv") or 0) >= ASYNC_COPY_CAPABILITY,
         shares_cores=kind == "cpu",
     )
 

@@ -1,0 +1,123 @@
+"""The built-in families on every device: legal configurations are right on whatever shape, layout and type."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+
+import numpy as np
+import pytest
+
+from tuner.bench import Bench, Case
+from tuner.family import Family, load_families
+from tuner.model import Config, Device, Problem, Verdict
+from tuner.search.certify import EVERY_KIND
+
+FAMILIES = load_families()
+
+
+def as_gpu(device: Device) -> Device:
+    """The device as a large one with sub-groups of 32, so that what only such devices need is tried on all."""
+    facts = dataclasses.replace(device.facts, sub_group_size=max(32, device.facts.sub_group_size))
+    return dataclasses.replace(device, silicon=dataclasses.replace(device.silicon, compute_units=64), facts=facts)
+
+
+def random_problem(rng: np.random.Generator, device: Device) -> Problem:
+    if rng.random() < 0.3:  # sizes that tiles divide
+        m, n, k = (int(size) for size in rng.choice([64, 96, 128, 192], 3))
+    else:
+        m, n, k = (int(size) for size in rng.integers(1, 150, 3))
+    dtypes = ["float32", "float64"] if device.facts.fp64 else ["float32"]
+    trans_a, trans_b = (bool(flag) for flag in rng.integers(0, 2, 2))
+    return Problem.packed(
+        m, n, k, batch=int(rng.integers(1, 4)), dtype=str(rng.choice(dtypes)), trans_a=trans_a, trans_b=trans_b
+    )
+
+
+def check(bench: Bench, family: Family, config: Config, problem: Problem, device: Device) -> None:
+    outcome = bench.check([Case(problem, family.render(config, problem, device), ("plain", "alpha_beta"))])
+    assert outcome.verdict is Verdict.CORRECT, f"{config} on {problem}: {outcome.message}"
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_random_configurations_on_random_problems(bench: Bench, name: str) -> None:
+    family, device = FAMILIES[name], as_gpu(bench.device)
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for _ in range(12 if name == "register_tiled" else 6):
+        problem = random_problem(rng, device)
+        (config,) = family.space(problem, device).sample(rng, 1)
+        check(bench, family, config, problem, device)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_random_configurations(bench: Bench) -> None:
+    family, device = FAMILIES["register_tiled"], as_gpu(bench.device)
+    rng = np.random.default_rng(20)
+    for _ in range(150):
+        problem = random_problem(rng, device)
+        (config,) = family.space(problem, device).sample(rng, 1)
+        check(bench, family, config, problem, device)
+
+
+BASE = {
+    **{"tsm": 32, "tsn": 32, "tsk": 8, "wptm": 4, "wptn": 4, "vw": 4, "chunk": 4, "pad_a": 0, "pad_b": 0},
+    **{"turn_a": 1, "stages": 2, "async_copy": 0, "ahead": 0, "unroll": 1},
+    **{"lanes_m": 0, "swizzle": 1, "split_k": 1},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"turn_a": 0, "pad_a": 1},
+        {"stages": 1, "pad_b": 4, "unroll": 4},
+        {"ahead": 1},
+        {"lanes_m": 4, "tsm": 64, "tsk": 16},
+        {"lanes_m": 8, "ahead": 1, "tsm": 64, "tsk": 16},
+        {"swizzle": 2},
+        {"split_k": 4},
+        {"split_k": 3, "swizzle": 2, "vw": 2, "chunk": 2},
+        {"wptm": 2, "wptn": 8, "chunk": 8, "vw": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(96, 64, 80), (67, 45, 51), (37, 130, 97)], ids=str)
+def test_each_axis_of_register_tiled(bench: Bench, change: dict[str, int], shape: tuple[int, int, int]) -> None:
+    family, device = FAMILIES["register_tiled"], as_gpu(bench.device)
+    problem = Problem.packed(*shape)
+    config = family.complete({**BASE, **change})
+    check(bench, family, config, problem, device)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_kind_of_alpha_and_beta(bench: Bench, name: str) -> None:
+    family, device = FAMILIES[name], bench.device
+    problem = Problem.packed(37, 41, 29)
+    config = family.default(problem, device)
+    outcome = bench.check([Case(problem, family.render(config, problem, device), EVERY_KIND, repeats=2)])
+    assert outcome.verdict is Verdict.CORRECT, outcome.message
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (50, 1, 3), (2, 3, 200)], ids=str)
+def test_the_smallest_shapes(bench: Bench, name: str, shape: tuple[int, int, int]) -> None:
+    family, device, problem = FAMILIES[name], bench.device, Problem.packed(*shape)
+    check(bench, family, family.default(problem, device), problem, device)
+
+
+def test_asynchronous_copies(bench: Bench) -> None:
+    """Where the device has them: every operand layout, with edges and without, in two to four stages."""
+    family, device = FAMILIES["register_tiled"], bench.device
+    choices = [{"stages": s, "ahead": a, "turn_a": t} for s in (2, 3, 4) for a in (0, 1) for t in (0, 1)]
+    configs = [
+        family.complete({**BASE, "async_copy": 1, "lanes_m": 4, "tsm": 64, "tsk": 16, **choice}) for choice in choices
+    ]
+    rng = np.random.default_rng(4)
+    tried = 0
+    for config in configs:
+        problem = random_problem(rng, device)
+        if family.broken_rule(config, problem, device) is None:
+            check(bench, family, config, problem, device)
+            tried += 1
+    assert (tried > 0) == device.facts.async_copy
