@@ -322,15 +322,20 @@ def test_a_contender_without_a_build_is_named(bench: Bench) -> None:
 class FakeClockDesk:
     """A desk whose device and checks are perfect, but for a clock that says what a test tells it to (ns)."""
 
-    def __init__(self, *intervals: tuple[int, int]) -> None:
+    def __init__(self, *intervals: tuple[int, int], checked: tuple[int, int] = (0, 0)) -> None:
         self._intervals = list(intervals)
+        self.checks = 0
         self.launches = 0
         self.machine: Any = SimpleNamespace(
             launch=self._launch, finish=lambda *_: None, interval_ns=lambda *_: self._intervals.pop(0), plain_queue=None
         )
         self.checker: Any = SimpleNamespace(
-            load=lambda *_, **__: None, check=lambda *_, **__: CheckResult(True, 0.1), run=lambda *_, **__: None
+            load=lambda *_, **__: None, check=self._check, run=lambda *_, **__: None, last_interval_ns=checked
         )
+
+    def _check(self, *_: object, **__: object) -> CheckResult:
+        self.checks += 1
+        return CheckResult(True, 0.1)
 
     def _launch(self, *_: object) -> list[None]:
         self.launches += 1
@@ -383,6 +388,20 @@ def test_short_kernels_are_timed_in_batches() -> None:
     measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
     assert set(measured.samples_ms) == {0.01}
     assert desk.launches == 1 + 100 * (1 + len(measured.samples_ms))
+
+
+def test_a_hopeless_candidate_costs_one_launch() -> None:
+    desk: Any = FakeClockDesk(checked=(0, 60_000_000))
+    measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, 10.0, 2.0, None))
+    assert (measured.verdict, measured.samples_ms) == (Verdict.CORRECT, (60.0,))
+    assert (desk.checks, desk.launches) == (1, 0) and "cut short" in measured.message
+
+
+@pytest.mark.parametrize("checked", [(0, 40_000_000), (0, 4_000_000), BACKWARDS])
+def test_a_candidate_with_hope_is_checked_and_timed(checked: tuple[int, int]) -> None:
+    desk: Any = FakeClockDesk(*[MS] * 40, checked=checked)
+    run_trial(desk, Trial(SMALL, naive(SMALL), None, 10.0 if checked[1] > 5_000_000 else 0.1, 2.0, None))
+    assert desk.checks == 3 and desk.launches > 1
 
 
 def test_a_race_on_a_clock_that_stands_still_names_its_contender(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ class Checker:
         self._machine = machine
         self._store = OperandStore(machine)
         self._comparison: Comparison | None = None
+        self.last_interval_ns = (0, 0)
+        """START and END of the last checked run by the device's clock."""
         self.say = say
 
     def load(self, problem: Problem, values: Values, *, pad_rows: bool, kind: str = "plain", seed: int = 0) -> Loaded:
@@ -56,6 +58,7 @@ class Checker:
                 self._machine.wait_until_running(event)
             self.say(Stage("launch", launch_s, contender))
             self._machine.wait(event)
+        self.last_interval_ns = self._machine.interval_ns(events[0], events[-1])
         self.say(Stage("check", HOST_WORK_S))
 
     def check(self, bound: Bound, loaded: Loaded, launch_s: float, *, first: bool = False) -> CheckResult:

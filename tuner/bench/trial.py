@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 CHECKS: tuple[tuple[Values, bool], ...] = (("integers", True), ("integers", False), ("floats", False))
 """(values, guards between rows) of the runs that verify a candidate; the last two have the layout that is timed."""
 
+HOPELESS = 5.0
+"""A candidate this many times slower than the best in its first checked run is neither checked nor timed further."""
+
+HOPELESS_LEAST_MS = 5.0
+"""Shorter runs are always repeated: it saves nothing not to, and a first run may be slow for reasons of its own."""
+
 SHORT_KERNEL_MS = 0.05
 """Shorter launches are timed in batches: in a single one the clock's steps and the start weigh too much."""
 
@@ -29,8 +35,11 @@ def run_trial(desk: Desk, request: Trial) -> Measurement:
     """Correct first, timed after; raises Refused if the driver or the device refuses."""
     bound = desk.load(request.rendered, request.binary)
     before = time.perf_counter()
-    result = _verify(desk, bound, request)
+    result, hopeless_ms = _verify(desk, bound, request)
     verify_ms = (time.perf_counter() - before) * 1e3
+    if hopeless_ms is not None:
+        message = f"cut short after one exact check: over {HOPELESS:g} times slower than the best"
+        return Measurement(Verdict.CORRECT, (hopeless_ms,), message=message, verify_ms=verify_ms)
     if not result.ok:
         return Measurement(
             Verdict.WRONG_RESULT, error_ratio=result.error_ratio, message=result.message, verify_ms=verify_ms
@@ -41,8 +50,8 @@ def run_trial(desk: Desk, request: Trial) -> Measurement:
     return Measurement(Verdict.CORRECT, samples, error_ratio=result.error_ratio, verify_ms=verify_ms)
 
 
-def _verify(desk: Desk, bound: Bound, request: Trial) -> CheckResult:
-    """The first check that fails, or the last one, which has the error ratio."""
+def _verify(desk: Desk, bound: Bound, request: Trial) -> tuple[CheckResult, float | None]:
+    """The first check that fails, or the last one, which has the error ratio; and the time of a hopeless candidate."""
     result = CheckResult(False)
     for number, (values, pad_rows) in enumerate(CHECKS):
         loaded = desk.checker.load(request.problem, values, pad_rows=pad_rows)
@@ -51,7 +60,20 @@ def _verify(desk: Desk, bound: Bound, request: Trial) -> CheckResult:
         result = desk.checker.check(bound, loaded, request.launch_s, first=number == 0)
         if not result.ok:
             break
-    return result
+        if number == 0 and (slow := _hopeless_ms(desk, request)) is not None:
+            return result, slow
+    return result, None
+
+
+def _hopeless_ms(desk: Desk, request: Trial) -> float | None:
+    """Time of the run just checked, if it is far beyond the best and the clock can be believed."""
+    if request.best_ms is None:
+        return None
+    try:
+        time_ms = timing.event_ms(*desk.checker.last_interval_ns)
+    except timing.ClockError:
+        return None
+    return time_ms if time_ms > max(HOPELESS_LEAST_MS, HOPELESS * request.best_ms) else None
 
 
 class _Clock:
