@@ -55,6 +55,10 @@ Event = cl.Event
 Queue = cl.CommandQueue
 
 
+OVERSTATED_LOCAL_BYTES = 256
+"""NVIDIA counts room for alignment: it says that a kernel needs 49,216 of 49,152 bytes, and launches it all the same."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A loaded configuration: its kernels in launch order, each made once."""
@@ -121,7 +125,8 @@ class Machine:
         """What PoCL would answer by aborting the process, or by choosing another work-group than was asked for."""
         needed = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, self._handle)
         limit = self.device.facts.local_mem_bytes
-        if needed > limit:
+        overstated = OVERSTATED_LOCAL_BYTES if self.device.silicon.kind == "gpu" else 0
+        if needed > limit + overstated:
             message = f"{step.kernel} needs {needed} bytes of local memory, the device has {limit}"
             raise Refused(Verdict.LAUNCH_FAILED, message)
         if 0 in step.local_size:
