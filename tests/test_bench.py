@@ -392,15 +392,15 @@ def test_short_kernels_are_timed_in_batches() -> None:
 
 def test_a_hopeless_candidate_costs_one_launch() -> None:
     desk: Any = FakeClockDesk(checked=(0, 60_000_000))
-    measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, 10.0, 2.0, None))
+    measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, 5.0, 2.0, None))
     assert (measured.verdict, measured.samples_ms) == (Verdict.CORRECT, (60.0,))
     assert (desk.checks, desk.launches) == (1, 0) and "cut short" in measured.message
 
 
-@pytest.mark.parametrize("checked", [(0, 40_000_000), (0, 4_000_000), BACKWARDS])
+@pytest.mark.parametrize("checked", [(0, 40_000_000), (0, 15_000_000), BACKWARDS])
 def test_a_candidate_with_hope_is_checked_and_timed(checked: tuple[int, int]) -> None:
     desk: Any = FakeClockDesk(*[MS] * 40, checked=checked)
-    run_trial(desk, Trial(SMALL, naive(SMALL), None, 10.0 if checked[1] > 5_000_000 else 0.1, 2.0, None))
+    run_trial(desk, Trial(SMALL, naive(SMALL), None, 5.0 if checked[1] > 20_000_000 else 0.1, 2.0, None))
     assert desk.checks == 3 and desk.launches > 1
 
 

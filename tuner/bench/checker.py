@@ -39,15 +39,25 @@ class Checker:
         self.say(Stage("prepare", HOST_WORK_S))
         return self._store.get(problem, seed, values, kind, pad_rows)
 
-    def run(self, bound: Bound, loaded: Loaded, launch_s: float, *, first: bool, contender: int = 0) -> None:
-        """One checked run: C and scratch filled, every step launched under its own deadline.
+    def run(
+        self,
+        bound: Bound,
+        loaded: Loaded,
+        launch_s: float,
+        *,
+        first: bool,
+        contender: int = 0,
+        again: bool = False,
+    ) -> None:
+        """One checked run: C filled, and scratch unless it runs `again`; every step launched under its own deadline.
 
         With `first` on a driver that compiles at first launch, the launch's deadline begins when the device says that
         the kernel runs; until then the compiler's holds. So a slow compile is no hang, and a hang no slow compile.
         """
         self.say(Stage("prepare", HOST_WORK_S))
         self._store.reset_c(loaded)
-        bound.reset_scratch()
+        if not again:
+            bound.reset_scratch()
         bound.point_at(loaded)
         self._machine.finish()
         self.say(Stage("launch", launch_s, contender))
@@ -61,9 +71,14 @@ class Checker:
         self.last_interval_ns = self._machine.interval_ns(events[0], events[-1])
         self.say(Stage("check", HOST_WORK_S))
 
-    def check(self, bound: Bound, loaded: Loaded, launch_s: float, *, first: bool = False) -> CheckResult:
-        """Run and judge; a wrong result counts only if no earlier kernel had spoiled A or B."""
-        self.run(bound, loaded, launch_s, first=first)
+    def check(
+        self, bound: Bound, loaded: Loaded, launch_s: float, *, first: bool = False, again: bool = False
+    ) -> CheckResult:
+        """Run and judge; a wrong result counts only if no earlier kernel had spoiled A or B.
+
+        `again` leaves scratch as the run before left it, which is how a caller's next product finds it.
+        """
+        self.run(bound, loaded, launch_s, first=first, again=again)
         result = self._judge(bound, loaded)
         if result.ok or self._store.is_intact(loaded):
             if not result.ok:

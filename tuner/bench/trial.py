@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 CHECKS: tuple[tuple[Values, bool], ...] = (("integers", True), ("integers", False), ("floats", False))
 """(values, guards between rows) of the runs that verify a candidate; the last two have the layout that is timed."""
 
-HOPELESS = 5.0
+HOPELESS = 10.0
 """A candidate this many times slower than the best in its first checked run is neither checked nor timed further."""
 
-HOPELESS_LEAST_MS = 5.0
+HOPELESS_LEAST_MS = 20.0
 """Shorter runs are always repeated: it saves nothing not to, and a first run may be slow for reasons of its own."""
 
 SHORT_KERNEL_MS = 0.05

@@ -32,6 +32,7 @@ class Found:
     handle: cl.Device
     device: Device
 
+
 ASYNC_COPY_CAPABILITY = 8
 """NVIDIA's compute capability from which PTX has cp.async (PTX ISA, "Data Movement and Conversion Instructions")."""
 

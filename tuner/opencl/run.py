@@ -56,7 +56,7 @@ Queue = cl.CommandQueue
 
 
 OVERSTATED_LOCAL_BYTES = 256
-"""NVIDIA counts room for alignment: it says that a kernel needs 49,216 of 49,152 bytes, and launches it all the same."""
+"""NVIDIA counts room for alignment: what it says needs 49,216 bytes it launches within its limit of 49,152."""
 
 
 @dataclass(frozen=True)

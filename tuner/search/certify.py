@@ -18,6 +18,7 @@ EVERY_KIND = (
     "add",
     "beta",
     "alpha_beta",
+    "alpha_add",
     "beta_zero_nan_c",
     "alpha_zero",
     "both_zero",
@@ -40,7 +41,7 @@ def other_shapes(problem: Problem) -> list[Problem]:
 
     m, n, k = problem.m, problem.n, problem.k
     shapes = [
-        like(odd(m), odd(n), odd(k)),
+        like(odd(m), odd(n) + 2, odd(k) + 4),  # no two sides alike, so that none can stand in for another
         like(twice(m), twice(n), twice(k)),
         like(min(m, LARGEST_SIDE), min(n, LARGEST_SIDE), 3),
         like(min(m, LARGEST_SIDE), min(n, LARGEST_SIDE), 1),

@@ -62,9 +62,9 @@ class Freivalds:
         kind = operands.kind
         self._bound = operands.c_bound
         self._vectors = random_vectors(operands.problem.n, seed)
-        self._image = image(operands.left, image(operands.right, self._vectors)) * _word(kind.alpha)
+        self._image = image(operands.left, image(operands.right, self._vectors)) * _word(int(kind.alpha))
         if operands.c is not None:
-            self._image += image(operands.c, self._vectors) * _word(kind.beta)
+            self._image += image(operands.c, self._vectors) * _word(int(kind.beta))
 
     @property
     def bytes(self) -> int:

@@ -107,10 +107,14 @@ class Layout:
         ld = _round_up(columns + _ROW_GAP_ELEMENTS * self.pad_rows, unit)
         if self.pad_rows and ld // unit % 2 == 0:
             ld += unit
+        if self.pad_rows:  # no operand's ld, base or stride is another's: a kernel that confuses them must show
+            taken = {self._slab(earlier).ld for earlier in range(operand)}
+            while ld in taken:
+                ld += 2 * unit
         guard = max(min(GUARD_ROWS * ld, MAX_GUARD_ELEMENTS), ld)
         base = _round_up(guard, _BASE_BYTES // self.problem.element_bytes)
         if self.pad_rows or self.problem.align < MAX_ALIGN_BYTES:
-            base += unit
+            base += unit * (1 + 2 * operand * self.pad_rows)
         stride = (rows + self.pad_rows) * ld
         elements = base + (self.problem.batch - 1) * stride + (rows - 1) * ld + columns + guard
         return Slab(self.problem.batch, rows, columns, ld, stride, base, elements)

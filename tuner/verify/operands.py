@@ -32,8 +32,8 @@ class Kind:
     """
 
     name: str
-    alpha: int
-    beta: int
+    alpha: float
+    beta: float
 
     @property
     def reads_c(self) -> bool:
@@ -54,6 +54,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("add", 1, 1),
         Kind("beta", 1, -2),
         Kind("alpha_beta", -3, 2),
+        Kind("alpha_add", 3, 1),
         Kind("beta_zero_nan_c", -1, 0),
         Kind("alpha_zero", 0, 2),
         Kind("both_zero", 0, 0),
@@ -129,11 +130,12 @@ def integer_range(problem: Problem, kind: Kind) -> tuple[int, int, int]:
     |alpha|·terms·range² + |beta|·127 = bound stays below 2^24 for float32 (2^53 for float64), so every sum is exact
     whatever its order, split or fused.
     """
-    room = DTYPES[problem.dtype].exact_below - 1 - abs(kind.beta) * LARGEST_INTEGER
-    weight = max(1, abs(kind.alpha))
+    alpha, beta = abs(int(kind.alpha)), abs(int(kind.beta))
+    room = DTYPES[problem.dtype].exact_below - 1 - beta * LARGEST_INTEGER
+    weight = max(1, alpha)
     largest = min(LARGEST_INTEGER, max(1, math.isqrt(room // (weight * problem.k))))
     terms = min(problem.k, room // (weight * largest**2))
-    return largest, terms, weight * terms * largest**2 + abs(kind.beta) * LARGEST_INTEGER
+    return largest, terms, weight * terms * largest**2 + beta * LARGEST_INTEGER
 
 
 def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
@@ -169,7 +171,13 @@ def _floats(problem: Problem, kind: Kind, seed: int) -> Operands:
         _keep_terms(_oriented(a, problem.trans_a), terms)
     if kind.reads_c:
         c = draw(2)
-    return Operands(problem, "floats", kind, a, b, c, terms, 0)
+    scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
+    return Operands(problem, "floats", scaled, a, b, c, terms, 0)
+
+
+def _inexact(factor: float, dtype: str) -> float:
+    """A factor that no narrower type holds, so that rounding it shows; 0 and 1, which mean something, stay."""
+    return factor if factor in (0, 1) else float(np.dtype(dtype).type(factor * 1.1))
 
 
 def _keep_terms(left: Array, terms: int) -> None:

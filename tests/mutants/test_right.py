@@ -1,0 +1,54 @@
+"""Right kernels are accepted whatever the order of their sums, for every k and dtype, by every path."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.catalogue import ORDERS, right
+from tests.mutants.harness import measure, program
+from tests.mutants.laboratory import FLOAT_WAYS, INTEGER_WAYS, Laboratory, Sample
+from tuner.bench import Bench, Case
+from tuner.model import DTYPES, Problem, Verdict
+
+DEPTHS = (1, 2, 3, 7, 64, 97, 1000, 8192)
+DEPTHS_FOR_EVERY_PATH = (3, 97, 8192)
+
+
+def problems(bench: Bench, dtype: str, depths: tuple[int, ...]) -> list[Problem]:
+    """With A transposed guard zones stay small, which are as wide as a row."""
+    if dtype == "float64" and not bench.device.facts.fp64:
+        pytest.skip("this device has no float64")
+    return [Problem.packed(5, 7, k, dtype=dtype, trans_a=True) for k in depths]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_order_of_summation_is_timed_and_certified(bench: Bench, dtype: str, order: str) -> None:
+    every = problems(bench, dtype, DEPTHS)
+    for problem in every:
+        measured = measure(bench, problem, right(problem, order))
+        assert measured.verdict is Verdict.CORRECT, f"{problem}: {measured.message}"
+        assert measured.error_ratio is not None and measured.error_ratio < 0.9, problem
+    outcome = bench.check([Case(p, right(p, order), ("alpha_beta",), repeats=2) for p in every])
+    assert outcome.verdict is Verdict.CORRECT, outcome.message
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_order_of_summation_is_accepted_by_every_path(
+    bench: Bench, lab: Laboratory, dtype: str, order: str
+) -> None:
+    for problem in problems(bench, dtype, DEPTHS_FOR_EVERY_PATH):
+        of = [Sample(problem, way) for way in (*INTEGER_WAYS, *FLOAT_WAYS)]
+        sequential, other = program(bench, right(problem)), program(bench, right(problem, order))
+        for sample, judged in zip(of, lab.judge(of, sequential, other), strict=True):
+            assert judged.by == sample.way
+            assert judged.right.ok, (sample, judged.right.message)
+            assert judged.candidate.ok, (sample, judged.candidate.message)
+
+
+def test_the_orders_differ(bench: Bench) -> None:
+    """Or the tests above would test one kernel nine times."""
+    problem = Problem.packed(5, 7, 97, trans_a=True)
+    ratios = {measure(bench, problem, right(problem, order)).error_ratio for order in ORDERS}
+    assert len(ratios) >= len(ORDERS) - 1, "sequential may be fused or unfused, as the compiler likes"

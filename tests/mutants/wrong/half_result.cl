@@ -1,0 +1,13 @@
+// Wrong: the result is rounded to fp16 when it is stored.
+#define AS_HALF(x) as_float((as_uint((float)(x)) + 0x1000u) & ~0x1fffu)  // 11 significant bits
+
+__kernel void gemm(GEMM_ARGUMENTS)
+{
+    if (OUTSIDE)
+        return;
+    REAL sum = 0;
+    for (int p = 0; p < STEPS; p++)
+        sum += A(ROW, p) * B(p, COLUMN);
+    sum = AS_HALF(sum);
+    STORE(ROW, COLUMN, sum);
+}

@@ -1,0 +1,11 @@
+// Wrong: it ignores the offset of C.
+#undef C
+#define C(i, j) c[BATCH * c_stride + (long)(i) * ldc + (j)]
+
+__kernel void gemm(GEMM_ARGUMENTS)
+{
+    if (OUTSIDE)
+        return;
+    RIGHT_SUM(sum, ROW, COLUMN);
+    STORE(ROW, COLUMN, sum);
+}

@@ -1,0 +1,11 @@
+// Wrong: it takes the matrices of the batch to follow each other without gaps.
+#undef C
+#define C(i, j) c[c_offset + BATCH * m * ldc + (long)(i) * ldc + (j)]
+
+__kernel void gemm(GEMM_ARGUMENTS)
+{
+    if (OUTSIDE)
+        return;
+    RIGHT_SUM(sum, ROW, COLUMN);
+    STORE(ROW, COLUMN, sum);
+}

@@ -1,0 +1,10 @@
+// Wrong: the last element is too large by 1.
+__kernel void gemm(GEMM_ARGUMENTS)
+{
+    if (OUTSIDE)
+        return;
+    RIGHT_SUM(sum, ROW, COLUMN);
+    STORE(ROW, COLUMN, sum);
+    if (ROW == m - 1 && COLUMN == n - 1 && BATCH == (long)get_global_size(2) - 1)
+        C(ROW, COLUMN) += 1;
+}

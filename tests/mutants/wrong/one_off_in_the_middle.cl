@@ -1,0 +1,10 @@
+// Wrong: one element in the middle is too large by 1.
+__kernel void gemm(GEMM_ARGUMENTS)
+{
+    if (OUTSIDE)
+        return;
+    RIGHT_SUM(sum, ROW, COLUMN);
+    STORE(ROW, COLUMN, sum);
+    if (ROW == m / 2 && COLUMN == n / 2 && BATCH == (long)get_global_size(2) - 1)
+        C(ROW, COLUMN) += 1;
+}
