@@ -92,9 +92,10 @@ class FakeBench:
         *,
         best_ms: float | None,
         on_stage: Callable[[str], None] | None = None,
+        fresh: bool = False,
     ) -> Measurement:
         config = config_of(rendered)
-        if on_stage is not None:  # a trial, not the confirmation of a winner
+        if on_stage is not None and not fresh:  # a trial, not the confirmation of a winner
             on_stage("launch")
             self.steps.append("measure")
             self.measured.append(config)

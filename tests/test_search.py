@@ -307,3 +307,13 @@ def test_the_search_beats_random(tmp_path: Path) -> None:
     ours = np.median([found(seed) for seed in range(11)])
     lucky = np.median([min(map(valley, space.sample(np.random.default_rng(seed), 40))) for seed in range(11)])
     assert ours < lucky
+
+
+def test_an_interrupt_while_the_winner_is_certified_is_one_too(store: Store, families: dict[str, Family]) -> None:
+    def press(config: Config) -> bool:
+        raise KeyboardInterrupt
+
+    outcome = tuned(FakeBench(certifies=press), store, families, evaluations=20)
+    assert outcome.stopped_by == "interrupted" and not outcome.promotion.promoted
+    assert outcome.evaluated == 20 and store.champion(*KEY) is None
+    assert tuned(FakeBench(), store, families, evaluations=1).promotion.promoted

@@ -2,7 +2,17 @@
 
 from tuner.bench.bench import Bench
 from tuner.bench.devices import DeviceReport, choose, list_devices
-from tuner.bench.measurer import BenchError
+from tuner.bench.measurer import BenchError, DeviceLost
 from tuner.bench.messages import Case, CheckOutcome, ContenderFailed
 
-__all__ = ["Bench", "BenchError", "Case", "CheckOutcome", "ContenderFailed", "DeviceReport", "choose", "list_devices"]
+__all__ = [
+    "Bench",
+    "BenchError",
+    "Case",
+    "CheckOutcome",
+    "ContenderFailed",
+    "DeviceLost",
+    "DeviceReport",
+    "choose",
+    "list_devices",
+]

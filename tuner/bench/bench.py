@@ -41,7 +41,7 @@ class Bench:
     """Measures on one device; open it with `Bench.open`, close it or use it in a `with`.
 
     Death, deadlines and the driver's errors come back as verdicts. `BenchError` is raised only for a mistake of ours
-    and for a device that is gone.
+    and `DeviceLost` for a device that is gone.
     """
 
     def __init__(self, device: Device, pool: CompilePool, measurer: Measurer, resources: ExitStack) -> None:
@@ -113,17 +113,20 @@ class Bench:
         best_ms: float | None,
         on_stage: OnStage | None = None,
         peak_gflops: float | None = None,
+        fresh: bool = False,
     ) -> Measurement:
         """Verify, then time; only a correct candidate has samples.
 
         `on_stage("launch")` is called before anything is launched, once for each of at most two attempts: a candidate
-        whose process dies or is late gets a second one in a fresh process. Raises ValueError for a problem without a
-        product to compute (m, n, k or batch is 0).
+        whose process dies or is late gets a second one in a fresh process; `fresh` asks for one at once. Raises
+        ValueError for a problem without a product to compute (m, n, k or batch is 0).
         """
         if built.verdict is not Verdict.CORRECT:
             return _with_build(Measurement(built.verdict, message=built.message), built)
         if lacking := _lacks(self.device, problem):
             return _with_build(Measurement(Verdict.UNSUPPORTED, message=lacking), built)
+        if fresh:
+            self._measurer.renew()
         launch_s = launch_deadline_s(problem, self.device, best_ms)
         answer = self._request(Trial(problem, rendered, built.binary, best_ms, launch_s, peak_gflops), on_stage)
         if isinstance(answer, Lost):

@@ -10,9 +10,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from tuner.bench import worker
-from tuner.bench.messages import Answer, Ask, Done, Hello, Mistake, Reply, Request, Stage
+from tuner.bench.messages import Answer, Ask, Done, Gone, Hello, Mistake, Reply, Request, Stage
 from tuner.bench.process import QuietContext, death_of, kill, start
-from tuner.model import Device, Verdict
+from tuner.model import Device, MachineError, Verdict
 
 START_DEADLINE_S = 60.0
 
@@ -21,7 +21,11 @@ _LATE = {"load": Verdict.COMPILE_TIMED_OUT, "specialise": Verdict.COMPILE_TIMED_
 
 
 class BenchError(RuntimeError):
-    """A mistake of ours or a device that went away: nothing that a verdict on one candidate could say."""
+    """A mistake of ours: nothing that a verdict on one candidate could say."""
+
+
+class DeviceLost(MachineError):
+    """The device went away, or no process can open it any more."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class _Child:
         """Return once it has opened its device; _Dead or _Late if it never does."""
         if not self._said_hello:
             reply = self.receive(max(0.0, self._started + START_DEADLINE_S - time.monotonic()))
+            if isinstance(reply, Gone):
+                raise DeviceLost(reply.message)
             if isinstance(reply, Mistake):
                 raise BenchError(f"the measuring process can't start:\n{reply.traceback}")
             assert isinstance(reply, Hello)
@@ -101,6 +107,10 @@ class Measurer:
             self._retire()
             raise
 
+    def renew(self) -> None:
+        """The next request is answered by a fresh process."""
+        self._retire()
+
     def wait_quiet(self) -> None:
         """Return when the standby has started, so that its imports disturb no measurement."""
         try:
@@ -127,7 +137,8 @@ class Measurer:
             except _Dead:
                 problem = death_of(self._active.process)
             self._retire()
-        raise BenchError(f"no measuring process can be started on this device ({problem})")
+        device = self._assignment[0]
+        raise DeviceLost(f"{device.name} can't be opened any more ({problem}); see gemm-tuner devices.")
 
     def _converse(self, child: _Child, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
         stage = Stage("start", START_DEADLINE_S)

@@ -95,6 +95,13 @@ class Hello:
 
 
 @dataclass(frozen=True)
+class Gone:
+    """The device can't be opened, in a sentence for people."""
+
+    message: str
+
+
+@dataclass(frozen=True)
 class Stage:
     """The measuring process begins something that takes at most `seconds`; silence beyond that ends it."""
 
@@ -125,4 +132,4 @@ class Mistake:
     traceback: str
 
 
-Reply = Hello | Stage | Ask | Done | Mistake
+Reply = Hello | Gone | Stage | Ask | Done | Mistake

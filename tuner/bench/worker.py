@@ -15,6 +15,7 @@ from tuner.bench.messages import (
     CaseRun,
     CheckOutcome,
     Done,
+    Gone,
     Hello,
     Mistake,
     Race,
@@ -23,7 +24,7 @@ from tuner.bench.messages import (
     Rounds,
     Trial,
 )
-from tuner.model import Device, Measurement, Verdict
+from tuner.model import Device, MachineError, Measurement, Verdict
 
 if TYPE_CHECKING:
     from tuner.bench.desk import Desk
@@ -36,6 +37,8 @@ def main(pipe: Connection, device: Device, vendors: Path, cache: Path) -> None:
         _serve(pipe, device)
     except (EOFError, BrokenPipeError):
         pass  # the parent is gone, or has no more to ask
+    except MachineError as error:
+        pipe.send(Gone(str(error)))
     except Exception:
         pipe.send(Mistake(traceback.format_exc()))
     os._exit(0)

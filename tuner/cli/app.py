@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import logging
 import os
 import re
 import signal
 import sys
+from pathlib import Path
+from typing import TextIO
 
 import typer
 
-from tuner.cli import champion_commands, db_commands, device_commands, lookup_command, tune_command, verify_command
+from tuner.cli import (
+    bench_command,
+    champion_commands,
+    db_commands,
+    device_commands,
+    lookup_command,
+    replay_command,
+    tune_command,
+    verify_command,
+)
 from tuner.model import MachineError, UserError
 
 OK, FAILED, USAGE, REGRESSION, INTERRUPTED = 0, 1, 2, 3, 130
@@ -27,6 +41,8 @@ app.command("devices")(device_commands.devices)
 app.command("tune")(tune_command.tune)
 app.command("lookup")(lookup_command.lookup)
 app.command("verify")(verify_command.verify)
+app.command("bench")(bench_command.bench)
+app.command("replay")(replay_command.replay)
 app.command("champions")(champion_commands.champions)
 app.command("history")(champion_commands.history)
 app.command("pin")(verify_command.pin)
@@ -38,6 +54,7 @@ app.add_typer(db_commands.app, name="db")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its status: 0 done, 1 failure, 2 bad usage, 3 regression found, 130 interrupted."""
+    _prepare_streams()
     signal.signal(signal.SIGTERM, _interrupt)
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     sys.exit(run(arguments))
@@ -48,18 +65,38 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         _refuse_negative(sys.argv[1:] if arguments is None else arguments)
         result = app(args=arguments, prog_name="gemm-tuner", standalone_mode=False)
+        sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         return _say("interrupted.", INTERRUPTED)
     except typer.exceptions.TyperException as error:
-        return _say(f"{error.format_message().rstrip('.')}. See gemm-tuner --help.", USAGE)
+        said = error.format_message().rstrip(".")
+        return _say(f"{said}. See gemm-tuner --help." if said else "", USAGE)
     except MachineError as error:
         return _say(str(error), FAILED)
     except UserError as error:
         return _say(str(error), USAGE)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO):
+            raise
+        _silence(sys.stdout)
+        return _say("" if error.errno == errno.EPIPE else f"the output cannot be written: {error.strerror}.", FAILED)
     return result if isinstance(result, int) else OK
+
+
+def _prepare_streams() -> None:
+    """A stream may be closed, or know fewer characters than we use; neither is a reason to fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _silence(stream: TextIO) -> None:
+    """Whatever is still to be written goes nowhere, also at the end of the process."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -75,6 +112,10 @@ def _refuse_negative(arguments: list[str]) -> None:
 
 
 def _say(message: str, status: int) -> int:
-    sys.stdout.flush()
-    print(f"gemm-tuner: {message}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence(sys.stdout)
+    if message:
+        print(f"gemm-tuner: {message}", file=sys.stderr)
     return status

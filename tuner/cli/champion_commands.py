@@ -177,10 +177,9 @@ def rollback(
 
 def _moment(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UserError(f"{text!r} is no date; write it as 2026-11-29 or 2026-11-29T06:00.") from None
-    return moment.astimezone(UTC)
 
 
 def _matches(text: str | None, silicon: Silicon, software_key: str) -> bool:

@@ -15,9 +15,10 @@ def devices(json_output: JsonOption = False) -> None:
     reports = list_devices()
     if json_output:
         print_json({"devices": [_report_json(report) for report in reports]})
-        return
     if not reports:
         raise MachineError(NO_DEVICE)
+    if json_output:
+        return
     table("OpenCL devices, the default first", COLUMNS, [_row(report) for report in reports])
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import options as o
-from tuner.cli.output import console, duration, percent, print_json, rate, settings
+from tuner.cli.output import console, duration, percent, plain, print_json, rate, settings
 from tuner.cli.wiring import the_device, the_families
 from tuner.lookup import Answer, Snapshot, snapshot_path
 from tuner.lookup import lookup as find
@@ -60,6 +60,6 @@ def _print_answer(answer: Answer, title: str) -> None:
     if answer.rendered.build_options:
         out.print(f"build      {answer.rendered.build_options}")
     if evidence.get("when"):
-        out.print(f"since      {evidence['when']}  ({evidence['reason']})")
+        out.print(f"since      {evidence['when']}  ({plain(evidence['reason'])})")
     for reason in evidence.get("skipped", []):
-        out.print(f"skipped    {reason}")
+        out.print(f"skipped    {plain(reason)}")

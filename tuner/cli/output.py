@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,9 +27,9 @@ def print_json(value: Any) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on a terminal; tab-separated lines elsewhere, so that programs can read them."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        print("\t".join(columns))
-        for row in rows:
+        for row in ([*columns], *rows):
             print("\t".join(row))
         return
     drawn = Table(title=title, title_justify="left")
@@ -37,6 +38,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     for row in rows:
         drawn.add_row(*row)
     Console(markup=False, highlight=False).print(drawn)
+
+
+def plain(text: str) -> str:
+    """Stored or foreign text on one line, without characters that steer a terminal."""
+    return "".join(" " if unicodedata.category(character)[0] == "C" else character for character in text)
 
 
 def rate(gflops: float | None) -> str:
@@ -60,7 +66,7 @@ def percent(fraction: float | None) -> str:
 
 def settings(config: Config) -> str:
     """A configuration's values on one line."""
-    return " ".join(f"{name}={value}" for name, value in config.values)
+    return plain(" ".join(f"{name}={value}" for name, value in config.values))
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from tuner.cli.output import console as make_console
 from tuner.cli.output import device_json, duration, percent, print_json, problem_json, rate, settings
 from tuner.cli.progress import ProgressDisplay
 from tuner.cli.wiring import require_room, the_device, the_families, the_store
-from tuner.model import Device, Problem, Verdict
+from tuner.model import Device, Problem, UserError, Verdict
 from tuner.search import Budget, Outcome, best_json
 from tuner.search import tune as run_tune
 
@@ -46,6 +47,8 @@ def tune(
     problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
     if problem.is_empty or problem.k == 0:
         return _nothing_to_tune(problem, json_output)
+    if seconds is not None and not isfinite(seconds):
+        raise UserError(f"--seconds {seconds} is no time; give a number of seconds, or leave it out for no limit.")
     families = the_families(family or [], family_dir or [])
     chosen = the_device(device)
     if problem.dtype == "float64" and not chosen.facts.fp64:
@@ -129,29 +132,34 @@ def _print_best(outcome: Outcome) -> None:
 
 def _nothing_to_tune(problem: Problem, json_output: bool) -> int:
     what = "C has no element" if problem.is_empty else "k = 0, so C = beta C"
-    if json_output:
-        empty = {"evaluated": 0, "valid_space": {"size": 0, "exact": True}, "verdicts": {}, "best": None}
-        rest = {"promoted": False, "stopped_by": "empty", "seconds": 0.0}
-        print_json({"problem": problem_json(problem), **empty, **rest})
-    else:
-        make_console().print(f"{problem} is an empty product ({what}): there is nothing to tune.")
-    return 0
+    message = f"{problem} is an empty product ({what}): there is nothing to tune."
+    return _say_why_not(problem, None, message, {}, json_output)
 
 
 def _unsupported(problem: Problem, device: Device, json_output: bool) -> int:
     message = f"{device.name} does not support {problem.dtype}; nothing was tuned."
-    if json_output:
-        print_json(
-            {
-                "problem": problem_json(problem),
-                "device": device_json(device),
-                "evaluated": 0,
-                "verdicts": {Verdict.UNSUPPORTED: 1},
-                "best": None,
-                "promoted": False,
-                "message": message,
-            }
-        )
-    else:
+    return _say_why_not(problem, device, message, {Verdict.UNSUPPORTED.value: 1}, json_output)
+
+
+def _say_why_not(
+    problem: Problem, device: Device | None, message: str, verdicts: dict[str, int], json_output: bool
+) -> int:
+    if not json_output:
         make_console().print(message)
+        return 0
+    print_json(
+        {
+            "problem": problem_json(problem),
+            "device": None if device is None else device_json(device),
+            "evaluated": 0,
+            "valid_space": {"size": 0, "exact": True},
+            "verdicts": verdicts,
+            "best": None,
+            "promoted": False,
+            "promotion": {"reason": message, "gain": None, "champion": None},
+            "stopped_by": "unsupported" if verdicts else "empty",
+            "where_time_went": {},
+            "seconds": 0.0,
+        }
+    )
     return 0

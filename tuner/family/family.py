@@ -47,6 +47,9 @@ class Family:
 
         Raises UserError for an unknown axis, a value that is none of its choices, or a missing axis without `before`.
         """
+        for name in values:
+            if name not in self._axis_by_name:
+                raise UserError(f"{self.name} has no axis {name}; its axes are: {', '.join(self._axis_by_name)}.")
         full: dict[str, Scalar] = {}
         for axis in self.axes:
             value = values.get(axis.name, axis.before)
@@ -55,9 +58,6 @@ class Family:
             if type(value) is not type(axis.values[0]) or value not in axis.values:
                 raise UserError(f"{axis.name} = {value!r} is none of the choices of {self.name}: {_choices(axis)}.")
             full[axis.name] = value
-        for name in values:
-            if name not in self._axis_by_name:
-                raise UserError(f"{self.name} has no axis {name}; its axes are: {', '.join(self._axis_by_name)}.")
         return Config.of(self.name, full)
 
     def broken_rule(self, config: Config, problem: Problem, device: Device) -> str | None:

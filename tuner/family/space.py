@@ -11,6 +11,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ class Space:
         self._choices = [len(axis.values) for axis in axes]
         self._index = [{value: index for index, value in enumerate(axis.values)} for axis in axes]
         self._sorted = sorted((axis.name, axis.values, position) for position, axis in enumerate(axes))
+        self._derived, self._facts = derived, facts
         bound = bind_rules(axes, derived, rules, facts)
         self._never = bound is None
         self._rules = bound or []
@@ -119,6 +121,20 @@ class Space:
             if config not in exclude:
                 return config
         return None
+
+    def columns(self, configs: Sequence[Config]) -> dict[str, NDArray[np.float64]]:
+        """Every axis and derived size that is a number, by name, for each configuration; words by their index."""
+        rows = np.array([self._row(config.as_dict()) for config in configs]).reshape(-1, len(self.axes))
+        env: dict[str, Any] = dict(self._facts)
+        found = {}
+        for axis, row in zip(self.axes, rows.T, strict=True):
+            env[axis.name] = np.array(axis.values)[row]
+            found[axis.name] = row if isinstance(axis.values[0], str) else env[axis.name]
+        for name, formula in self._derived.items():
+            env[name] = formula.columns(env)
+            if formula.domain.kind != "str":
+                found[name] = np.broadcast_to(env[name], len(rows))
+        return {name: column.astype(np.float64) for name, column in found.items()}
 
     def enumerate(self) -> Iterator[Config]:
         """Every legal configuration of a space whose size is exact; a ValueError if it is an estimate."""

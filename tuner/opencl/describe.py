@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.model import Device, Facts, Silicon, Software
+from tuner.model import Device, Facts, MachineError, Silicon, Software
 from tuner.opencl.cores import usable_cores
 from tuner.opencl.logs import first_error, one_line
 from tuner.opencl.naming import Processor, c_level, device_name, processor, vendor_name
@@ -52,14 +52,14 @@ def devices() -> list[Found]:
 
 
 def find(device: Device) -> cl.Device:
-    """This process's handle of `device`; LookupError if it is gone."""
+    """This process's handle of `device`; MachineError if it is gone."""
     same = [found for found in devices() if found.device == device]
     for found in same:
         if found.device.address == device.address:
             return found.handle
     if same:
         return same[0].handle
-    raise LookupError(f"{device.name} ({device.software.driver}) is not among this process's OpenCL devices")
+    raise MachineError(f"{device.name} ({device.software.driver}) is there no more; gemm-tuner devices lists what is.")
 
 
 def describe(handle: cl.Device, ordinal: int, address: str) -> Device:

@@ -16,10 +16,15 @@ from tuner.model import Built, Config, Device, Measurement, Problem, Record, Ren
 from tuner.search.known import restored, unchanged
 from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion
 from tuner.search.portfolio import known_good
-from tuner.search.ports import Bench, Family, Space, Store
+from tuner.search.ports import Bench, Family, Store
 from tuner.search.promote import Arena
 from tuner.search.proposer import Proposer
+from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
+from tuner.store import Settled
+
+TOO_GOOD = 3.0
+"""A time this many times below the best so far is confirmed in a fresh process before it counts."""
 
 AHEAD = 2
 """Builds in progress or waiting to be measured, for each compiler."""
@@ -75,24 +80,30 @@ class _Run:
         self.key = (device.silicon, device.software, problem)
         self.number = store.start_run(*self.key, {"budget": vars(budget), "seed": seed, "families": sorted(families)})
         self.verdicts: Counter[str] = Counter()
-        self.best: Record | None = None
+        self._timed: dict[str, Record] = {}
+        """The last word on every source with a correct result."""
         self._pending: deque[Candidate] = deque()
         self._ahead = AHEAD * bench.compilers
         with self.watch("propose"):
             self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
             first = known_good(store.champions(), families, problem, device)
             self._proposer = Proposer(self._spaces, first, self.number if seed is None else seed)
+            settled = store.settle(self.number, *self.key)
             self._known = self._take_in_history()
-            self._again = self._take_in_interrupted()
+            self._again = self._take_in_interrupted(settled)
 
     def run(self) -> Outcome:
-        stopped_by, promotion = "interrupted", Promotion(False, "interrupted before the race")
+        arena = None
         try:
             stopped_by = self._search()
             self.bench.cancel_builds()
-            promotion = self._arena().decide()
+            arena = self._arena()
+            promotion = arena.decide()
         except KeyboardInterrupt:
             self.bench.cancel_builds()
+            stopped_by, promotion = "interrupted", Promotion(False, "interrupted; run again to go on")
+        for record in () if arena is None else arena.last_words:
+            self._hear(record)
         outcome = self._outcome(stopped_by, promotion)
         self.store.finish_run(self.number, {"evaluated": outcome.evaluated, "stopped_by": stopped_by})
         return outcome
@@ -100,6 +111,17 @@ class _Run:
     def _arena(self) -> Arena:
         place = (self.problem, self.device, self.families, self.bench, self.store, self.number)
         return Arena(*place, self.clock, self.watch, self._show)
+
+    @property
+    def best(self) -> Record | None:
+        """The fastest of what is, by the last word on it, correct."""
+        return min(self._timed.values(), key=lambda record: record.measurement.time_ms or math.inf, default=None)
+
+    def _hear(self, record: Record) -> None:
+        if record.measurement.time_ms is None:
+            self._timed.pop(record.source_hash, None)
+        else:
+            self._timed[record.source_hash] = record
 
     @property
     def evaluated(self) -> int:
@@ -133,11 +155,11 @@ class _Run:
 
     def _next_proposal(self) -> tuple[Config, Rendered] | None:
         while (config := self._next_config()) is not None:
-            rendered = self.families[config.family].render(config, self.problem, self.device)
+            rendered = self._render(config)
             if rendered.source_hash not in self._known:
                 self._known.add(rendered.source_hash)
                 return config, rendered
-            self._proposer.tell(config, None)
+            self._proposer.skip(config)  # another spelling of a source that is known
         return None
 
     def _next_config(self) -> Config | None:
@@ -184,9 +206,15 @@ class _Run:
             rendered = candidate.rendered
             self.store.begin(self.number, *self.key, candidate.config, rendered.source_hash, stage, family.hash)
 
+        best = self.best
+        best_ms = None if best is None else best.measurement.time_ms
         with self.watch("measure"):
-            best_ms = None if self.best is None else self.best.measurement.time_ms
-            return self.bench.measure(self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage)
+            measured = self.bench.measure(self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage)
+            if best_ms and measured.time_ms and measured.time_ms * TOO_GOOD < best_ms:
+                return self.bench.measure(
+                    self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage, fresh=True
+                )
+        return measured
 
     def _record(self, candidate: Candidate, measurement: Measurement) -> Record:
         family = self.families[candidate.config.family]
@@ -199,7 +227,7 @@ class _Run:
             self.store.add(record)
         self.verdicts[record.measurement.verdict] += 1
         self._proposer.tell(record.config, record.measurement.time_ms)
-        self.best = faster(self.best, record)
+        self._hear(record)
         self._show("search", record)
 
     def _show(self, stage: str, latest: Record | None = None) -> None:
@@ -218,7 +246,7 @@ class _Run:
             config = self._restored(record.config)
             if config is not None and self._same_source(record):
                 told[config] = record.measurement.time_ms  # the last word on a configuration counts
-                self.best = faster(self.best, record)
+                self._hear(record)
         self._proposer.refill(list(told.items()))
         return known
 
@@ -231,19 +259,20 @@ class _Run:
             return True
         return unchanged(family, record, self.problem, self.device) is not None
 
-    def _take_in_interrupted(self) -> deque[Config]:
-        settled = self.store.settle(self.number, *self.key)
-        for record in settled.given_up:
-            self._known.add(record.source_hash)
-            if record.config.family in self.families:
-                self._proposer.skip(record.config)
+    def _take_in_interrupted(self, settled: Settled) -> deque[Config]:
+        """What is to be measured once more; what its family no longer renders to the same source is let go."""
         again: deque[Config] = deque()
         for interrupted in settled.again:
             config = self._restored(interrupted.config)
-            if config is not None:
+            if config is not None and self._render(config).source_hash == interrupted.source_hash:
                 self._proposer.skip(config)
                 again.append(config)
+            else:
+                self.store.drop(self.number, interrupted.source_hash)
         return again
+
+    def _render(self, config: Config) -> Rendered:
+        return self.families[config.family].render(config, self.problem, self.device)
 
     def _outcome(self, stopped_by: str, promotion: Promotion) -> Outcome:
         sizes = [space.size for space in self._spaces.values()]
@@ -259,12 +288,3 @@ class _Run:
             self.clock.elapsed,
             stopped_by,
         )
-
-
-def faster(one: Record | None, other: Record) -> Record | None:
-    """The one with the smaller time; a record without a time never wins."""
-    if other.measurement.time_ms is None:
-        return one
-    if one is None or one.measurement.time_ms is None:
-        return other
-    return min(one, other, key=lambda record: record.measurement.time_ms or math.inf)

@@ -20,16 +20,8 @@ from tuner.model import (
     Silicon,
     Software,
 )
-from tuner.search.sampler import Space as SampledSpace
+from tuner.search.space import Space
 from tuner.store import Event, Settled
-
-
-class Space(SampledSpace, Protocol):
-    """A family's configurations for one problem on one device."""
-
-    @property
-    def size(self) -> tuple[int, bool]:
-        """How many there are, and whether that is exact."""
 
 
 class Family(Protocol):
@@ -75,8 +67,9 @@ class Bench(Protocol):
         *,
         best_ms: float | None,
         on_stage: Callable[[str], None] | None = None,
+        fresh: bool = False,
     ) -> Measurement:
-        """Verify, then time; `on_stage` is called right before the first launch."""
+        """Verify, then time; `on_stage` is called right before the first launch, `fresh` is in a new process."""
 
     def check(self, cases: Sequence[Case]) -> CheckOutcome:
         """Run a certificate's cases; stops at the first failure."""
@@ -114,6 +107,9 @@ class Store(Protocol):
         family_hash: str = "",
     ) -> None:
         """Note that a candidate is about to be launched."""
+
+    def drop(self, run: int, source_hash: str) -> None:
+        """An interrupted candidate is not wanted any more."""
 
     def add(self, record: Record) -> None:
         """Keep one trial; it is in flight no more."""

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tuner import timing
@@ -55,6 +55,8 @@ class Arena:
     clock: Clock
     watch: Stopwatch
     show: Callable[[str], None]
+    last_words: list[Record] = field(default_factory=list)
+    """What was recorded about contenders on the way: refusals and the winner's confirmation."""
 
     def decide(self) -> Promotion:
         """Promote the fastest configuration known, if certified and proven faster than the champion; or say why not."""
@@ -212,7 +214,7 @@ class Arena:
         record = replace(nominee.record, measurement=measurement, run=self.run, when=when)
         key = (self.device.silicon, self.device.software, self.problem)
         summary = timing.summarise(measurement.samples_ms)
-        self.store.add(record)
+        self._record(record)
         self.store.certify(*key, record.config, record.source_hash, outcome.checks)
         self.store.promote(
             *key,
@@ -232,8 +234,12 @@ class Arena:
         """A later look found it bad: that is the last word on this source. Returns the reason in words."""
         measurement = Measurement(verdict, message=message)
         when = datetime.now(UTC).isoformat()
-        self.store.add(replace(contender.record, measurement=measurement, run=self.run, when=when))
+        self._record(replace(contender.record, measurement=measurement, run=self.run, when=when))
         return f"{contender.record.config}: {verdict} {message}"
+
+    def _record(self, record: Record) -> None:
+        self.store.add(record)
+        self.last_words.append(record)
 
     def _check_time(self) -> None:
         if self.clock.left <= 0:

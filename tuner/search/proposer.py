@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tuner.model import Config
-from tuner.search.sampler import HISTORY_LIMIT, FamilySearch, Space
+from tuner.search.space import Space
+from tuner.search.study import FamilySearch
 
+HISTORY_LIMIT = 400
+"""Trials of a family that its search is refilled with at most: the model's time grows with their cube."""
 TRIAL_SHARE = 8
 """Evaluations each family gets before families compete."""
 EXPLORE = 0.15
@@ -26,7 +29,7 @@ class Proposer:
     """
 
     def __init__(self, spaces: Mapping[str, Space], first: Iterable[Config], seed: int) -> None:
-        self._families = {name: FamilySearch(name, space, seed=_mix(seed, name)) for name, space in spaces.items()}
+        self._families = {name: FamilySearch(name, space, _mix(seed, name)) for name, space in spaces.items()}
         self._rng = np.random.default_rng([seed, 0x9E3779B9])
         self._first = deque(config for config in first if config.family in self._families)
 
@@ -42,10 +45,9 @@ class Proposer:
         """The next configuration to measure, or None when every space is exhausted."""
         while self._first:
             config = self._first.popleft()
-            taken = self._families[config.family].taken
-            if config not in taken:
-                taken.add(config)
-                return config
+            family = self._families[config.family]
+            if config not in family.taken:
+                return family.ask(config)
         while live := [family for family in self._families.values() if not family.exhausted]:
             proposal = self._choose(live).ask()
             if proposal is not None:
@@ -58,7 +60,7 @@ class Proposer:
 
     def skip(self, config: Config) -> None:
         """Never propose this configuration."""
-        self._families[config.family].taken.add(config)
+        self._families[config.family].skip(config)
 
     def _choose(self, live: list[FamilySearch]) -> FamilySearch:
         fresh = [family for family in live if len(family.taken) < TRIAL_SHARE]

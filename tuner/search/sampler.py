@@ -1,72 +1,74 @@
-"""An Optuna sampler that never leaves the rules: TPE over value indices, each point moved to what is legal and free."""
+"""An Optuna sampler that never leaves the rules: a Gaussian process over derived sizes, asked about legal candidates."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import optuna
+from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, IntDistribution
-from optuna.samplers import BaseSampler, TPESampler
+from optuna.samplers import BaseSampler
 from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
-from tuner.model import Config, Scalar
+from tuner.model import Config
+from tuner.search.candidates import AT_FIRST, EACH_TIME, Candidates
+from tuner.search.features import Features
+from tuner.search.space import Space
+from tuner.search.surrogate import GaussianProcess
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-HISTORY_LIMIT = 1000
-"""Trials a study is refilled with at most: TPE learns nothing from more, and its time grows with each."""
-
-
-class Axis(Protocol):
-    """What the sampler needs to know of an axis."""
-
-    @property
-    def name(self) -> str:
-        """The axis's name."""
-
-    @property
-    def values(self) -> tuple[Scalar, ...]:
-        """Its choices, ordered."""
-
-
-class Space(Protocol):
-    """What the search needs of a `tuner.family.Space`."""
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The axes of the family."""
-
-    def sample(self, rng: Any, n: int) -> list[Config]:
-        """At most n distinct legal configurations."""
-
-    def snap(self, point: Mapping[str, float], exclude: Any = ()) -> Config | None:
-        """The nearest legal configuration outside `exclude`; None when there is none."""
-
-    def indices(self, config: Config) -> dict[str, int]:
-        """The index of each axis's value."""
+STARTUP = 10
+"""Random configurations to begin with, whatever a portfolio or history brings along: the model must see the whole."""
+BEST = 8
+"""So many of the best so far have their neighbours among the candidates."""
+STRAY = 0.1
+"""Share of the proposals drawn at random throughout, the way out of a dead end that the model does not see."""
+CURIOSITY = 1e-3
+"""Worth of a standard deviation: where no improvement is expected any more, the search goes where least is known."""
+LEAST_CHANCE = 1e-5
+"""No configuration is thought to fail for certain because its like did."""
 
 
 class Exhausted(Exception):
     """Every legal configuration was proposed."""
 
 
-class SnappingSampler(BaseSampler):
-    """Multivariate TPE (Bergstra et al. 2011, Falkner et al. 2018) over integer value indices, snapped to the space.
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """Integer value indices of the axes that have a choice."""
+    return {axis.name: IntDistribution(0, len(axis.values) - 1) for axis in space.axes if len(axis.values) > 1}
 
-    TPE's own proposals are mostly illegal or repeats in a constrained space; the nearest configuration that is legal
-    and not yet taken (L1 over indices) keeps what the model learnt and wastes no evaluation.
+
+@dataclass(frozen=True)
+class Known:
+    """What a study's trials say: configurations that were timed, that failed, and whose outcome is awaited."""
+
+    timed: list[Config]
+    log_times: NDArray[np.float64]
+    failed: list[Config]
+    pending: list[Config]
+
+
+class ModelSampler(BaseSampler):
+    """Proposes the candidate of the greatest expected improvement times chance of success.
+
+    Times enter as logarithms. A failure has no time: it only lowers the chance of success of its like. A pending trial
+    is taken to bring what the model expects ("kriging believer", Ginsbourger et al. 2010), so that a search that runs
+    ahead does not propose the same thing again and again.
     """
 
-    def __init__(self, space: Space, taken: set[Config], seed: int, startup: int) -> None:
-        self._space = space
-        self._taken = taken
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            self._tpe = TPESampler(seed=seed, multivariate=True, n_startup_trials=startup, constant_liar=True)
+    def __init__(self, family: str, space: Space, taken: set[Config], seed: int) -> None:
+        """`taken` are configurations not to be proposed; it is shared, and grows."""
+        self._family, self._space, self._taken = family, space, taken
+        self._rng = np.random.default_rng(seed)
+        self._random_ones = 0
+        self._learnt_from = 0
+        self._ready = False
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """One integer distribution for each axis with more than one choice."""
@@ -75,88 +77,103 @@ class SnappingSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """TPE's point, snapped; raises `Exhausted` when nothing is left."""
-        point = self._tpe.sample_relative(study, trial, search_space)
-        for name, distribution in search_space.items():
-            if name not in point:  # before TPE has learnt anything it leaves the point empty
-                point[name] = self._tpe.sample_independent(study, trial, name, distribution)
-        only = {axis.name: 0.0 for axis in self._space.axes}
-        config = self._space.snap({**only, **point}, self._taken)
-        if config is None:
-            raise Exhausted
+        """The indices of a legal configuration that is not taken; raises `Exhausted` when there is none."""
+        config = self._choose(self._known(study, trial))
         indices = self._space.indices(config)
         return {name: indices[name] for name in search_space}
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        """The only choice of an axis that has one."""
+        """Never asked for: every axis with a choice is part of the relative search space."""
         raise NotImplementedError("every axis is part of the relative search space")
 
+    def _known(self, study: Study, current: FrozenTrial) -> Known:
+        of: dict[TrialState, list[FrozenTrial]] = {state: [] for state in TrialState}
+        for trial in study.get_trials(deepcopy=False):
+            if trial.number != current.number:
+                of[trial.state].append(trial)
+        log_times = np.array([trial.value for trial in of[TrialState.COMPLETE]], dtype=np.float64)
+        states = (TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
+        timed, failed, pending = ([self._config(trial) for trial in of[state]] for state in states)
+        return Known(timed, log_times, failed, pending)
 
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Integer value indices of the axes that have a choice."""
-    return {axis.name: IntDistribution(0, len(axis.values) - 1) for axis in space.axes if len(axis.values) > 1}
+    def _config(self, trial: FrozenTrial) -> Config:
+        values = {axis.name: axis.values[trial.params.get(axis.name, 0)] for axis in self._space.axes}
+        return Config.of(self._family, values)
 
+    def _choose(self, known: Known) -> Config:
+        if self._random_ones < STARTUP or len(known.timed) < 2 or self._rng.random() < STRAY:
+            self._random_ones += 1
+            return self._draw()
+        candidates = self._prepared(known)
+        return candidates.choose(self._promise(candidates.points, known)) or self._draw()
 
-class FamilySearch:
-    """The search of one family: a study in memory over one space, refilled from history.
-
-    `taken` are configurations never to be proposed: measured, pending, or known to be the same source.
-    """
-
-    def __init__(self, name: str, space: Space, *, seed: int, startup: int = 10) -> None:
-        self.name = name
-        self.space = space
-        self.taken: set[Config] = set()
-        self.best_ms = math.inf
-        self.told = 0
-        self.exhausted = False
-        self._distributions = distributions(space)
-        self._sampler = SnappingSampler(space, self.taken, seed, startup)
-        self._study = optuna.create_study(sampler=self._sampler)
-        self._asked: dict[Config, optuna.trial.Trial] = {}
-
-    def ask(self) -> Config | None:
-        """A legal configuration that is not taken, now taken; None when the space is exhausted."""
-        if self.exhausted:
-            return None
-        try:
-            config, trial = self._ask_model()
-        except Exhausted:
-            self.exhausted = True
-            return None
-        self.taken.add(config)
-        self._asked[config] = trial
+    def _draw(self) -> Config:
+        """A random legal configuration that is not taken."""
+        for config in self._space.sample(self._rng, 8):
+            if config not in self._taken:
+                return config
+        point = {axis.name: self._rng.uniform(0, len(axis.values) - 1) for axis in self._space.axes}
+        config = self._space.snap(point, self._taken)
+        if config is None:
+            raise Exhausted
         return config
 
-    def _ask_model(self) -> tuple[Config, optuna.trial.Trial]:
-        trial = self._study.ask()
-        index = {name: trial.suggest_int(name, 0, self._high(name)) for name in self._distributions}
-        values = {axis.name: axis.values[index.get(axis.name, 0)] for axis in self.space.axes}
-        config = Config.of(self.name, values)
-        if config in self.taken:  # a family without any choice, for which Optuna asks no sampler
-            raise Exhausted
-        return config, trial
+    def _prepared(self, known: Known) -> Candidates:
+        if not self._ready:
+            first = self._space.sample(self._rng, AT_FIRST)
+            self._features = Features(self._space, first)
+            self._candidates = Candidates(self._space, self._features, first, self._taken)
+            self._process, self._success = (GaussianProcess(self._features.count) for _ in range(2))
+            self._ready = True
+        candidates = self._candidates
+        candidates.add(self._space.sample(self._rng, EACH_TIME))
+        candidates.add_neighbours(known.timed[index] for index in np.argsort(known.log_times, kind="stable")[:BEST])
+        return candidates
 
-    def _high(self, name: str) -> int:
-        distribution = self._distributions[name]
-        assert isinstance(distribution, IntDistribution)
-        return distribution.high
+    def _promise(self, points: NDArray[np.float64], known: Known) -> NDArray[np.float64]:
+        """Expected improvement at each point times its chance of success, on a scale of its own."""
+        process, features = self._process, self._features
+        there = features.points(known.timed)
+        spread = max(float(known.log_times.std()), 1e-6)
+        values = (known.log_times - known.log_times.mean()) / spread
+        if len(values) > self._learnt_from:
+            process.fit(there, values)
+            self._learnt_from = len(values)
+        process.condition(there, values)
+        if known.pending:
+            awaited = features.points(known.pending)
+            expected = process.predict(awaited)[0]
+            process.condition(np.vstack([there, awaited]), np.concatenate([values, expected]))
+        mean, deviation = process.predict(points)
+        promise = expected_improvement(float(values.min()), mean, deviation) + CURIOSITY * deviation
+        if known.failed:
+            promise *= self._chance_of_success(points, there, features.points(known.failed))
+        return promise
 
-    def tell(self, config: Config, time_ms: float | None) -> None:
-        """The outcome of a configuration; `time_ms` is None unless it is correct, and a failure never has a value."""
-        self.told += 1
-        self.taken.add(config)
-        if time_ms is not None:
-            self.best_ms = min(self.best_ms, time_ms)
-        trial = self._asked.pop(config, None)
-        state = TrialState.FAIL if time_ms is None else TrialState.COMPLETE
-        value = None if time_ms is None else math.log(time_ms)
-        if trial is not None:
-            self._study.tell(trial, value, state=state)
-        elif time_ms is not None:
-            self._study.add_trial(self._past_trial(config, time_ms))
+    def _chance_of_success(
+        self, points: NDArray[np.float64], good: NDArray[np.float64], bad: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Least-squares classification (Rasmussen & Williams 2006, ch. 6.5)."""
+        share = (len(good) + 1.0) / (len(good) + len(bad) + 2.0)
+        spread = math.sqrt(share * (1.0 - share))
+        outcomes = np.concatenate([np.full(len(good), 1.0 - share), np.full(len(bad), -share)]) / spread
+        there = np.vstack([good, bad])
+        self._success.fit(there, outcomes)
+        self._success.condition(there, outcomes)
+        mean, deviation = self._success.predict(points)
+        return np.maximum(LEAST_CHANCE, _normal_cdf((mean - (0.5 - share) / spread) / deviation))
 
-    def _past_trial(self, config: Config, time_ms: float) -> FrozenTrial:
-        indices = self.space.indices(config)
-        params = {name: indices[name] for name in self._distributions}
-        return create_trial(params=params, distributions=self._distributions, value=math.log(time_ms))
+
+def expected_improvement(best: float, mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much lower than `best` a normal variable is expected to come, none counting as 0 (Mockus 1975)."""
+    z = (best - mean) / deviation
+    density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return np.asarray(deviation * (z * _normal_cdf(z) + density))
+
+
+def _normal_cdf(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Abramowitz & Stegun 26.2.17, good to 7.5e-8."""
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    tail = series * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return np.asarray(np.where(z > 0, 1.0 - tail, tail))

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
-from tuner.model import UserError
+from tuner.model import MachineError, UserError
 from tuner.store.place import NETWORK_FILE_SYSTEMS, Place, file_system
 
 BUSY_SECONDS = 60.0
@@ -135,21 +135,22 @@ def _switch_journal(path: Path, wanted: str) -> None:
 
 @contextmanager
 def exclusive(place: Place) -> Iterator[None]:
-    """Hold the lock file of `place` against every other process on this machine. Raises UserError if that fails."""
+    """Hold the lock file of `place` against every other process on this machine. Raises MachineError if that fails."""
     try:
         place.lock.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(place.lock, os.O_RDWR | os.O_CREAT, 0o644))  # what can't be made, filelock would wait for
         held = filelock.FileLock(place.lock, timeout=_LOCK_SECONDS).acquire()
     except filelock.Timeout as error:
-        raise UserError(f"another program has held {place.lock} for {_LOCK_SECONDS:.0f} s; end it first.") from error
+        raise MachineError(f"another program has held {place.lock} for {_LOCK_SECONDS:.0f} s; end it first.") from error
     except OSError as error:
-        raise UserError(f"cannot write to {place.lock.parent}: {error.strerror or error}.") from error
+        raise MachineError(f"cannot write to {place.lock.parent}: {error.strerror or error}.") from error
     with held:
         yield
 
 
 @contextmanager
 def plain_errors(place: Place) -> Iterator[None]:
-    """Turn what the machine or another program does to the database into a UserError; our own mistakes pass through."""
+    """Turn what the machine or another program does to the database into a MachineError; our mistakes pass through."""
     try:
         yield
     except DBAPIError as error:
@@ -158,11 +159,11 @@ def plain_errors(place: Place) -> Iterator[None]:
         raise _user_error(place, error) or error from error
 
 
-def _user_error(place: Place, error: BaseException | None) -> UserError | None:
+def _user_error(place: Place, error: BaseException | None) -> MachineError | None:
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
         sentence = _SENTENCES.get(code & 0xFF)
-        return UserError(f"{place.label} {sentence}.") if sentence else None
+        return MachineError(f"{place.label} {sentence}.") if sentence else None
     if place.path is None and str(getattr(error, "sqlstate", None) or "08")[:2] in ("08", "28", "3D", "53", "57"):
-        return UserError(f"{place.label} cannot be reached: {str(error).strip().splitlines()[0]}")
+        return MachineError(f"{place.label} cannot be reached: {str(error).strip().splitlines()[0]}")
     return None

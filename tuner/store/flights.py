@@ -58,14 +58,14 @@ def begin(
 ) -> None:
     """Note that run `number` is about to launch a candidate; a repeated call counts as another attempt."""
     owned = in_flight.c.run_id == number
-    values = {"stage": stage, "source_hash": source_hash, "family_hash": family_hash, **_owner(process)}
+    values = {"stage": stage, "family_hash": family_hash, **rows.config_columns(config), **_owner(process)}
     again = (
         update(in_flight)
-        .where(owned, *_is(config))
+        .where(owned, in_flight.c.source_hash == source_hash)
         .values(**values, attempts=in_flight.c.attempts + 1, began=rows.now())
     )
     if connection.execute(again).rowcount == 0:
-        first = {"run_id": number, **rows.key_ids(connection, *key), **rows.config_columns(config), "attempts": 1}
+        first = {"run_id": number, **rows.key_ids(connection, *key), "source_hash": source_hash, "attempts": 1}
         connection.execute(insert(in_flight).values(**first, **values, began=rows.now()))
 
 
@@ -76,9 +76,10 @@ def stage(connection: Connection, number: int, config: Config, name: str) -> Non
         raise ValueError(f"run {number} has no such candidate in flight: {config}")
 
 
-def land(connection: Connection, number: int, config: Config) -> None:
-    """A candidate of run `number` has its verdict, whatever it is."""
-    connection.execute(delete(in_flight).where(in_flight.c.run_id == number, *_is(config)))
+def land(connection: Connection, number: int, source_hash: str) -> None:
+    """A candidate of run `number` has its verdict, whatever it is, or is not wanted any more."""
+    mine = in_flight.c.run_id == number, in_flight.c.source_hash == source_hash
+    connection.execute(delete(in_flight).where(*mine))
 
 
 def release(connection: Connection, number: int) -> None:

@@ -145,7 +145,11 @@ def _prepare_folder(place: Place) -> None:
         raise UserError(f"cannot make the folder {folder}: {error.strerror}.") from error
     if not os.access(folder, os.W_OK):
         raise UserError(f"cannot write to the folder {folder}; check its permissions, or give another path.")
-    if place.path is not None and place.path.exists() and not os.access(place.path, os.W_OK):
+    try:
+        there = place.path is not None and place.path.exists()
+    except OSError as error:
+        raise UserError(f"cannot use {place.label} as a database: {error.strerror}.") from error
+    if there and not os.access(str(place.path), os.W_OK):
         raise UserError(f"{place.path} cannot be written; check its permissions, or give another path.")
 
 

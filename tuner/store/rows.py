@@ -166,11 +166,12 @@ def keep_text(connection: Connection, table: Table, text: str) -> str:
 
 
 def trial_columns(connection: Connection, record: Record) -> dict[str, Any]:
-    """A record as columns of `trial`; the compiler's log is kept for failures only."""
+    """A record as columns of `trial`; the compiler's log is kept for failures, and where it warns."""
     found = record.measurement
     if not all(math.isfinite(sample) and sample > 0 for sample in found.samples_ms):
         raise ValueError(f"a sample is no time: {found.samples_ms}")
-    log = clean(found.compiler.log, LOG_BYTES) if found.verdict is not Verdict.CORRECT else ""
+    telling = found.verdict is not Verdict.CORRECT or "warning" in found.compiler.log.lower()
+    log = clean(found.compiler.log, LOG_BYTES) if telling else ""
     ratio = found.error_ratio
     return {
         **key_ids(connection, record.silicon, record.software, record.problem),

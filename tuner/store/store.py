@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,18 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine
 
-from tuner.model import Certificate, Champion, Config, Problem, Record, Rendered, Silicon, Software, UserError
+from tuner.model import (
+    Certificate,
+    Champion,
+    Config,
+    MachineError,
+    Problem,
+    Record,
+    Rendered,
+    Silicon,
+    Software,
+    UserError,
+)
 from tuner.store import certificates, champions, flights, health, migrate, publish, rows, trials
 from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
 from tuner.store.engine import plain_errors, writing
@@ -21,6 +33,9 @@ from tuner.store.flights import Interrupted, Settled
 from tuner.store.keys import Key
 from tuner.store.place import Place
 from tuner.store.process import Process
+
+PUBLISHING_SECONDS = 2.0
+"""Longer than this no command takes from its commit to the snapshot."""
 
 _log = logging.getLogger("tuner.store")
 
@@ -85,7 +100,7 @@ class Store:
         """Remember one trial, and in the same transaction that it is no longer in flight."""
         with self._write() as connection:
             trials.add(connection, record)
-            flights.land(connection, record.run, record.config)
+            flights.land(connection, record.run, record.source_hash)
 
     def history(
         self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
@@ -116,6 +131,11 @@ class Store:
         with self._write() as connection:
             key = (silicon, software, problem)
             flights.begin(connection, self._process, run, key, config, source_hash, stage, family_hash)
+
+    def drop(self, run: int, source_hash: str) -> None:
+        """Commit that an interrupted candidate of this run will not be measured again: what it was is no more."""
+        with self._write() as connection:
+            flights.land(connection, run, source_hash)
 
     def stage(self, run: int, config: Config, stage: str) -> None:
         """Commit how far a candidate in flight has come."""
@@ -250,7 +270,7 @@ class Store:
         try:
             return publish.publish(self._engine, self._place)
         except OSError as error:
-            raise UserError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
+            raise MachineError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
 
     def catch_up(self) -> None:
         """Publish if the snapshot is not what the database says, after a kill between the two, say."""
@@ -266,9 +286,18 @@ class Store:
         """Whatever is wrong in the database or with the snapshot, one sentence each; empty if all is well."""
         with self._read() as connection:
             found = list(health.check(connection))
-        if not self._missing and not publish.is_current(self._engine, self._place):
+        if not self._missing and not self._comes_current():
             found.append(f"the snapshot {self.snapshot} is not what the database says; gemm-tuner db upgrade renews it")
         return found
+
+    def _comes_current(self) -> bool:
+        """The snapshot says what the database does, or will in a moment: another command may just be publishing."""
+        deadline = time.monotonic() + PUBLISHING_SECONDS
+        while not publish.is_current(self._engine, self._place):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
     def _standing(self, connection: Connection, key: Key) -> Champion | None:
         standing = champions.standings(champions.log(connection, *key)).get(key, Standing())

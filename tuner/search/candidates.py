@@ -1,0 +1,62 @@
+"""What the model may choose from: random legal configurations, and the neighbours of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.model import Config
+from tuner.search.features import Features
+from tuner.search.space import Space
+
+AT_FIRST, EACH_TIME = 1500, 48
+"""Random configurations the choice begins with, and those that join it for each proposal."""
+MOST = 4000
+"""When there are more, all but the most promising half of this go."""
+
+
+class Candidates:
+    """Distinct configurations with their points, none of them `taken`."""
+
+    def __init__(self, space: Space, features: Features, first: Iterable[Config], taken: set[Config]) -> None:
+        """Begin with the configurations `first`; `taken` is shared, and grows."""
+        self._space, self._features, self._taken = space, features, taken
+        self._known: set[Config] = set()
+        self._expanded: set[Config] = set()
+        self.configs: list[Config] = []
+        self.points = np.zeros((0, features.count))
+        self.add(first)
+
+    def add(self, configs: Iterable[Config]) -> None:
+        """Let these join."""
+        new = [config for config in dict.fromkeys(configs) if config not in self._known and config not in self._taken]
+        self._known.update(new)
+        self.configs += new
+        self.points = np.vstack([self.points, self._features.points(new)])
+
+    def add_neighbours(self, configs: Iterable[Config]) -> None:
+        """Let every configuration join that differs from one of these in a single axis."""
+        for config in configs:
+            if config not in self._expanded:
+                self._expanded.add(config)
+                self.add(self._space.neighbours(config))
+
+    def choose(self, promise: NDArray[np.float64]) -> Config | None:
+        """The most promising that is free, which leaves; None if none is. `promise` is in the order of `points`."""
+        order = np.argsort(-promise, kind="stable")
+        for place, index in enumerate(order.tolist()):
+            config = self.configs[index]
+            if config not in self._taken:
+                kept = order[place + 1 :] if len(order) <= MOST else order[place + 1 : MOST // 2]
+                self._keep(np.sort(kept))
+                return config
+        return None
+
+    def _keep(self, chosen: NDArray[np.intp]) -> None:
+        if len(chosen) < len(self.configs) // 2:  # thinned out: what goes may come back as a neighbour or by chance
+            self._known = {self.configs[index] for index in chosen.tolist()}
+            self._expanded.clear()
+        self.configs = [self.configs[index] for index in chosen.tolist()]
+        self.points = self.points[chosen]

@@ -1,0 +1,100 @@
+"""A small Gaussian process: what a few dozen measurements say about configurations that were not measured."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TYPICAL_LENGTH = 0.3
+"""Median of the prior of length scales, times the square root of the number of features (which lie in [0, 1]): the
+distance between two configurations grows with that root, and they shall tell as much of each other in any space."""
+LENGTH_SPREAD = 0.5
+"""Standard deviation of the logarithm of a length scale. Narrow: dozens of points cannot tell twenty scales apart, and
+a process that believes they can stops exploring."""
+NOISE, NOISE_SPREAD = 1e-2, 1.5
+"""Median and spread (of the logarithm) of the noise variance, as a part of the variance of all values."""
+JITTER = 1e-6
+FIRST_STEPS, LATER_STEPS = 15, 3
+"""Steps of the search for length scales: at first, and from where it stood whenever there is more to learn from."""
+_SQRT5 = math.sqrt(5.0)
+
+
+class GaussianProcess:
+    """Regression with a Matérn 5/2 kernel and one length scale for each feature (Rasmussen & Williams 2006, ch. 4-5).
+
+    Scales, signal and noise are found by maximum a posteriori, by sign steps (iRprop-, Igel & Hüsken 2000).
+    """
+
+    def __init__(self, features: int) -> None:
+        self._typical = math.log(TYPICAL_LENGTH) + 0.5 * math.log(max(1, features))
+        centre = [self._typical] * features
+        self._centre = np.array([*centre, 0.0, math.log(NOISE)])
+        self._spread = np.array([LENGTH_SPREAD] * features + [1.0, NOISE_SPREAD])
+        self._logs = self._centre.copy()
+        """Logarithms of the length scales, the signal variance and the noise variance."""
+        self._step = np.full(len(self._logs), 0.1)
+        self._slope = np.zeros(len(self._logs))
+        self._fitted = False
+        self._points = np.empty((0, features))
+
+    def fit(self, points: Floats, values: Floats) -> None:
+        """Learn the scales from `points` (one row each, in [0, 1]) and standardised `values`."""
+        best_height, best = -math.inf, self._logs
+        for _ in range(LATER_STEPS if self._fitted else FIRST_STEPS):
+            height, slope = self._posterior(points, values)
+            if height > best_height:
+                best_height, best = height, self._logs
+            turned = slope * self._slope
+            self._step = np.clip(self._step * np.where(turned > 0, 1.2, np.where(turned < 0, 0.5, 1.0)), 1e-3, 0.5)
+            self._slope = np.where(turned < 0, 0.0, slope)
+            self._logs = self._logs + np.sign(self._slope) * self._step
+        if self._posterior(points, values)[0] < best_height:
+            self._logs = best
+        self._fitted = True
+
+    def condition(self, points: Floats, values: Floats) -> None:
+        """Take `points` and standardised `values` for what is known, without learning scales from them."""
+        self._points = points
+        self._inverse = np.linalg.inv(self._covariance(self._kernel(points, points)[0]))
+        self._weights = self._inverse @ values
+
+    def predict(self, points: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation at each point."""
+        kernel = self._kernel(points, self._points)[0]
+        variance = math.exp(self._logs[-2]) - np.einsum("ij,ij->i", kernel @ self._inverse, kernel)
+        return kernel @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
+
+    def _kernel(self, one: Floats, other: Floats) -> tuple[Floats, Floats]:
+        """The kernel, and minus its derivative by the squared distance."""
+        scale = np.exp(-self._logs[:-2])
+        one, other = one * scale, other * scale
+        squared = (one * one).sum(axis=1)[:, None] + (other * other).sum(axis=1) - 2.0 * one @ other.T
+        squared = np.maximum(squared, 0.0)
+        reach = _SQRT5 * np.sqrt(squared)
+        decay = math.exp(self._logs[-2]) * np.exp(-reach)
+        return decay * (1.0 + reach + 5.0 / 3.0 * squared), decay * (1.0 + reach) * (5.0 / 6.0)
+
+    def _covariance(self, kernel: Floats) -> Floats:
+        return kernel + (math.exp(self._logs[-1]) + JITTER) * np.eye(len(kernel))
+
+    def _posterior(self, points: Floats, values: Floats) -> tuple[float, Floats]:
+        """Logarithm of the posterior of the scales (up to a constant), and its gradient."""
+        kernel, steepness = self._kernel(points, points)
+        covariance = self._covariance(kernel)
+        inverse = np.linalg.inv(covariance)
+        weights = inverse @ values
+        away = (self._logs - self._centre) / self._spread
+        height = (
+            -0.5 * float(values @ weights) - 0.5 * float(np.linalg.slogdet(covariance)[1]) - 0.5 * float(away @ away)
+        )
+        pull = np.outer(weights, weights) - inverse
+        by_pair = pull * steepness
+        scaled = points * np.exp(-self._logs[:-2])
+        # The sum over pairs of by_pair * (difference of a feature)^2, without a matrix for each feature.
+        slope = 2.0 * ((scaled * scaled).T @ by_pair.sum(axis=1) - np.einsum("ij,ij->j", scaled, by_pair @ scaled))
+        signal, noise = 0.5 * float((pull * kernel).sum()), 0.5 * math.exp(self._logs[-1]) * float(np.trace(pull))
+        return height, np.array([*slope, signal, noise]) - away / self._spread
