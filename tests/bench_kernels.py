@@ -50,6 +50,13 @@ def dying_compiler(_: Rendered) -> Built:
     raise AssertionError("nobody survives that")
 
 
+def talkative_compiler(_: Rendered) -> Built:
+    """A compiler that prints much, the last of it with control characters, and then aborts."""
+    os.write(2, b"PLEASE submit a bug report\n" * 100 + b"\n\x1b[31mAssertion \tfailed\x07\n" + b"x" * 270 + b"\n")
+    os.kill(os.getpid(), signal.SIGABRT)
+    raise AssertionError("nobody survives that")
+
+
 def mistaken_compiler(_: Rendered) -> Built:
     """A mistake of ours in a worker."""
     raise KeyError("a mistake of ours")

@@ -23,7 +23,7 @@ from tuner.model import (
     UserError,
     Verdict,
 )
-from tuner.store import Process, Store
+from tuner.store import Process, Store, Superseded
 
 SILICON = Silicon("NVIDIA", "NVIDIA H200", "gpu", 132, 140)
 SOFTWARE = Software("NVIDIA CUDA", "580.159.04", "OpenCL C 1.2", "NVIDIA H200")
@@ -271,6 +271,92 @@ class StoreConformance:
         promote(store, 2, other)
         assert [store.champion(*key).config for key in (KEY, other)] == [config(1), config(2)]  # type: ignore[union-attr]
 
+    # A race takes minutes, in which another tuner may have changed what stands
+
+    def test_a_promotion_over_what_was_raced_goes_through(self, store: Store) -> None:
+        rest: dict[str, Any] = {"reason": "won", "time_ms": 1.0, "noise": 0.0}
+        store.promote(*KEY, config(1), rendered(1), expected=None, checks=["odd sizes"], record=record(1), **rest)
+        found = store.promote(*KEY, config(2), rendered(2), expected="h1", checks=iter(["fresh"]), **rest)
+        assert found.certificate is not None
+        assert (found.config, found.certificate.checks, store.history()) == (config(2), ("fresh",), [record(1)])
+        assert [line.checks for line in store.log()] == [("odd sizes",), ("fresh",)]
+
+    @pytest.mark.parametrize("expected", [None, "h2", "h7"])
+    def test_a_promotion_over_anything_else_changes_nothing(self, store: Store, expected: str | None) -> None:
+        promote(store, 1)
+        store.pin(*KEY, config(7), rendered(7), reason="known good")
+        before = store.log(), store.champions(), store.snapshot.read_bytes()
+        self._superseded(store, 3, expected)
+        assert (store.log(), store.champions(), store.snapshot.read_bytes()) == before
+        assert (store.history(), store.certificate(*KEY, "h3")) == ([], None)
+
+    def _superseded(self, store: Store, number: int, expected: str | None) -> None:
+        checks, trial = ["odd sizes"], record(number)
+        with pytest.raises(Superseded):
+            store.promote(
+                *KEY,
+                config(number),
+                rendered(number),
+                reason="won",
+                time_ms=1.0,
+                noise=0.0,
+                expected=expected,
+                checks=checks,
+                record=trial,
+            )
+
+    def test_a_pin_is_not_what_was_raced(self, store: Store) -> None:
+        store.pin(*KEY, config(7), rendered(7), reason="known good")
+        self._superseded(store, 1, "h7")
+        found = store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, expected=None)
+        assert (found.config, found.pinned) == (config(7), True)
+
+    def test_what_was_raced_may_be_withdrawn_meanwhile(self, store: Store) -> None:
+        promote(store, 1)
+        store.withdraw(*KEY, reason="wrong")
+        self._superseded(store, 2, "h1")
+
+    @pytest.mark.parametrize("stood", [True, False])
+    def test_a_nominee_withdrawn_meanwhile_does_not_come_back(self, store: Store, stood: bool) -> None:
+        promote(store, 1)
+        if not stood:
+            promote(store, 2)
+        store.withdraw(*KEY, reason="wrong", source_hash="h1")
+        self._superseded(store, 1, None if stood else "h2")
+
+    def test_a_nominee_certified_since_its_withdrawal_may_come_back(self, store: Store) -> None:
+        promote(store, 1)
+        store.withdraw(*KEY, reason="wrong")
+        store.certify(*KEY, config(1), "h1", ["checked again"])
+        found = store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, expected=None)
+        assert found.config == config(1)
+
+    def test_who_does_not_say_what_was_raced_is_not_asked(self, store: Store) -> None:
+        promote(store, 1)
+        store.withdraw(*KEY, reason="wrong")
+        promote(store, 1, certify=False)
+        assert [one.config for one in store.champions()] == [config(1)]
+
+    def test_a_promotion_lands_its_candidate(self, store: Store) -> None:
+        store.begin(1, *KEY, config(1), "h1", "race")
+        store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, record=record(1))
+        assert store.stats()["tables"]["in_flight"] == 0
+
+    def test_a_reason_that_is_no_text_is_kept_as_far_as_it_is(self, store: Store) -> None:
+        odd = "caf\udce9 \ud800\0!"
+        store.pin(*KEY, config(1), rendered(1), reason=odd)
+        store.unpin(*KEY, reason=odd)
+        promote(store, 1)
+        store.withdraw(*KEY, reason=odd)
+        assert {line.reason for line in store.log()} == {"won 1", "caf? ?\ufffd!"}
+
+    def test_settings_that_are_no_text_are_kept_as_far_as_they_are(self, store: Store) -> None:
+        store.finish_run(store.start_run(*KEY, {"families": ["caf\udce9"]}), {"best": "\udce9"})
+
+    def test_a_configuration_that_is_no_text_is_refused(self, store: Store) -> None:
+        with pytest.raises(UserError, match="no valid Unicode"):
+            store.add(replace(record(), config=Config.of("caf\udce9")))
+
     def test_a_pin_survives_promotions(self, store: Store) -> None:
         store.pin(*KEY, config(7), rendered(7), reason="known good")
         promote(store, 1)
@@ -320,6 +406,12 @@ class StoreConformance:
         found = store.withdraw(*KEY, reason="wrong", source_hash="h1")
         assert found is not None
         assert (found.config, store.certificate(*KEY, "h1")) == (config(2), None)
+
+    def test_withdraw_of_what_stood_once_is_in_the_log(self, store: Store) -> None:
+        promote(store, 1)
+        promote(store, 2)
+        store.withdraw(*KEY, reason="wrong", source_hash="h1")
+        assert [(one.action, one.config) for one in store.log()][2:] == [("withdraw", config(1))]
 
     def test_withdraw_refuses_where_there_is_no_champion(self, store: Store) -> None:
         with pytest.raises(UserError, match="no champion"):

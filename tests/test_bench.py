@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,19 +17,29 @@ from typing import Any
 
 import pytest
 
-from tests.bench_kernels import dying_compiler, endless_compiler, mistaken_compiler, naive, rendered, source
+from tests.bench_kernels import (
+    dying_compiler,
+    endless_compiler,
+    mistaken_compiler,
+    naive,
+    rendered,
+    source,
+    talkative_compiler,
+)
 from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, DeviceReport, choose
 from tuner.bench.bench import launch_deadline_s
 from tuner.bench.certificate import run_case
-from tuner.bench.compile import worker_count
+from tuner.bench.compile import CompilePool, worker_count
 from tuner.bench.messages import CaseRun, Race, Stage, Trial
 from tuner.bench.race import run_race
-from tuner.bench.scratch import scratch_folder
+from tuner.bench.scratch import cache_folder, scratch_folder, vendors_folder
 from tuner.bench.trial import run_trial
+from tuner.bench.words import last_words
 from tuner.model import (
     Built,
     Device,
     Facts,
+    MachineError,
     Measurement,
     Problem,
     Rendered,
@@ -135,10 +147,15 @@ def test_writing_to_an_operand_is_found_out_and_harms_nobody_else(bench: Bench) 
     assert trial(bench, SMALL, naive(SMALL)).verdict is Verdict.CORRECT
 
 
-def test_writing_past_scratch_is_wrong(bench: Bench) -> None:
-    measured = trial(bench, SMALL, naive(SMALL, "SCRATCH=10", scratch=(("work", 40),)))
+@pytest.mark.parametrize(
+    ("element", "words"),
+    [(10, "past the end of"), (16393, "past the end of"), (-1, "before the start of"), (-16384, "before the start of")],
+)
+def test_writing_outside_of_scratch_is_wrong(bench: Bench, element: int, words: str) -> None:
+    of = naive(SMALL, f"SCRATCH=({element})", scratch=(("before", 12), ("work", 40)))
+    measured = trial(bench, SMALL, replace(of, steps=(replace(of.steps[0], scratch=("work",)),)))
     assert measured.verdict is Verdict.WRONG_RESULT
-    assert "'work'" in measured.message
+    assert measured.message == f"it writes {words} the scratch buffer 'work'"
 
 
 # Refusals
@@ -255,7 +272,7 @@ def test_a_right_kernel_is_certified(bench: Bench) -> None:
     ]
     outcome = bench.check(cases)
     assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
-    assert len(outcome.checks) == 2 * (len(KINDS) + 1) + 2 + 3
+    assert len(outcome.checks) == (2 * len(KINDS) + 3) + 3
     assert any("agree bit for bit" in check for check in outcome.checks)
 
 
@@ -277,6 +294,7 @@ def test_two_runs_or_builds_that_differ_are_wrong(fresh: bool, repeats: int) -> 
         check=lambda *_, **__: CheckResult(True),
         is_intact=lambda _: True,
         bits=lambda _: next(bits),
+        forget=lambda: None,
     )
     desk: Any = SimpleNamespace(load=lambda *_: None, leave=lambda _: None, checker=checker)
     outcome = run_case(desk, CaseRun(Case(SMALL, naive(SMALL), fresh=fresh, repeats=repeats), None, 2.0))
@@ -287,6 +305,29 @@ def test_two_runs_or_builds_that_differ_are_wrong(fresh: bool, repeats: int) -> 
 def test_a_certificate_of_what_cannot_be_built(bench: Bench) -> None:
     outcome = bench.check([Case(SMALL, rendered("nonsense", "", Step("naive", (1,), (1,))))])
     assert outcome == CheckOutcome(Verdict.COMPILE_FAILED, (), outcome.message)
+
+
+def test_every_set_of_operands_is_looked_at_once_after_its_last_run() -> None:
+    used: list[str] = []
+    looked_at: list[str] = []
+
+    def check(_: object, loaded: str, *__: object, **___: object) -> CheckResult:
+        assert loaded not in looked_at
+        used.append(loaded)
+        return CheckResult(True)
+
+    def look(loaded: str) -> bool:
+        looked_at.append(loaded)
+        return True
+
+    checker = SimpleNamespace(
+        load=lambda _, values, **rest: f"{values} {rest}", check=check, is_intact=look, bits=lambda _: b"same"
+    )
+    desk: Any = SimpleNamespace(load=lambda *_: None, leave=lambda _: None, checker=checker)
+    case = Case(SMALL, naive(SMALL), tuple(KINDS), fresh=True, repeats=3)
+    assert run_case(desk, CaseRun(case, None, 2.0)).verdict is Verdict.CORRECT
+    assert sorted(looked_at) == sorted(set(used))
+    assert len(looked_at) == 3 * len(KINDS)
 
 
 # Races
@@ -326,11 +367,16 @@ class FakeClockDesk:
         self._intervals = list(intervals)
         self.checks = 0
         self.launches = 0
+        self.after_timing = CheckResult(True, 0.1)
         self.machine: Any = SimpleNamespace(
             launch=self._launch, finish=lambda *_: None, interval_ns=lambda *_: self._intervals.pop(0), plain_queue=None
         )
         self.checker: Any = SimpleNamespace(
-            load=lambda *_, **__: None, check=self._check, run=lambda *_, **__: None, last_interval_ns=checked
+            load=lambda *_, **__: None,
+            check=self._check,
+            run=lambda *_, **__: None,
+            judge=lambda *_: self.after_timing,
+            last_interval_ns=checked,
         )
 
     def _check(self, *_: object, **__: object) -> CheckResult:
@@ -390,6 +436,14 @@ def test_short_kernels_are_timed_in_batches() -> None:
     assert desk.launches == 1 + 100 * (1 + len(measured.samples_ms))
 
 
+def test_a_result_that_is_wrong_after_the_last_sample_has_no_time() -> None:
+    desk: Any = FakeClockDesk(*[MS] * 40)
+    desk.after_timing = CheckResult(False, 1e9, "one element is wrong")
+    measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
+    assert (measured.verdict, measured.samples_ms) == (Verdict.WRONG_RESULT, ())
+    assert measured.message == f"its result changes after {desk.launches} calls: one element is wrong"
+
+
 def test_a_hopeless_candidate_costs_one_launch() -> None:
     desk: Any = FakeClockDesk(checked=(0, 60_000_000))
     measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, 5.0, 2.0, None))
@@ -412,6 +466,64 @@ def test_a_race_on_a_clock_that_stands_still_names_its_contender(monkeypatch: py
 
 
 # Processes
+
+
+def test_a_crash_comes_with_the_last_words_and_prints_nothing(
+    any_device: Device, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Bench.open(any_device, compilers=1, build_function=talkative_compiler) as bench:
+        for _ in range(2):
+            built = bench.build(naive(SMALL)).result(timeout=60)
+            assert built.verdict is Verdict.CRASHED
+            assert built.message == f"the compiler's process: killed by SIGABRT: [31mAssertion failed; {'x' * 270}"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_kernel_that_kills_its_process_prints_nothing(any_device: Device, capfd: pytest.CaptureFixture[str]) -> None:
+    if any_device.silicon.kind != "cpu":
+        pytest.skip("only on a CPU does a kernel's bad pointer kill the process")
+    with Bench.open(any_device) as bench:
+        measured = trial(bench, SMALL, naive(SMALL, "CRASH"))
+    assert measured.verdict is Verdict.CRASHED
+    assert measured.message.startswith("the measuring process (")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_last_words(tmp_path: Path) -> None:
+    file = tmp_path / "words"
+    assert last_words(file) == ""
+    file.write_bytes(b" \n\x00\n")
+    assert last_words(file) == ""
+    file.write_bytes(b"first\nsecond\x1b[0m \xff\n\n")
+    assert last_words(file) == ": first; second [0m \ufffd"
+    file.write_bytes(b"first\n" + b"y" * 10_000)
+    assert last_words(file) == ": " + "y" * 300
+
+
+@pytest.mark.parametrize("place", ["scratch_folder", "vendors_folder", "cache_folder"])
+def test_a_full_temporary_folder_is_named(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.mkdtemp" if place == "scratch_folder" else "pathlib.Path.mkdir", full)
+    with pytest.raises(MachineError, match=f"temporary files in {tmp_path}: No space left on device"), ExitStack() as e:
+        if place == "scratch_folder":
+            e.enter_context(scratch_folder())
+        elif place == "vendors_folder":
+            vendors_folder(tmp_path)
+        else:
+            cache_folder(tmp_path, "one")
+
+
+def test_no_room_for_a_compilers_cache_ends_the_run(any_device: Device, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    pool = CompilePool(any_device, tmp_path, gone, workers=1)
+    try:
+        with pytest.raises(MachineError, match="temporary files"):
+            pool.submit(naive(SMALL)).result(timeout=60)
+    finally:
+        pool.close()
 
 
 def test_this_process_never_imports_pyopencl(bench: Bench) -> None:

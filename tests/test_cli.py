@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -302,6 +303,19 @@ def test_bad_usage(full: Cli, tmp_path: Path, arguments: str, pattern: str) -> N
     assert [rows(tmp_path / "tuner.db", table) for table in ("trial", "champion_log", "certificate")] == before
 
 
+@pytest.mark.parametrize("value", ["\u00b2", "--5", "9" * 5000, "4.5", ""])
+def test_a_value_that_no_axis_has_is_one_sentence(full: Cli, value: str) -> None:
+    full("pin", "40", "40", "40", "tiled", f"ts={value}", "pad=0").assert_refused(2, "none of the choices")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pattern"),
+    [("--budget large", "no budget 'large'"), ("--budget quick --evals 3", "both say how many")],
+)
+def test_a_budget_is_one_of_three_and_alone(full: Cli, arguments: str, pattern: str) -> None:
+    full("tune", "8", "8", "8", *arguments.split()).assert_refused(2, pattern)
+
+
 def test_an_illegal_pin_names_the_rule(full: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Device(FAKE_DEVICE.silicon, FAKE_DEVICE.software, "small", Facts(max_group_size=64))
     monkeypatch.setattr(wiring, "list_devices", lambda: [DeviceReport(small, works=True)])
@@ -385,9 +399,13 @@ def test_a_run_without_a_correct_configuration_fails_and_publishes_nothing(cli: 
 
 
 def test_verify_withdraws_what_fails(full: Cli, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "tuner.db")) as connection, connection:
-        [(text,)] = connection.execute("SELECT text FROM source").fetchall()
-        connection.execute("UPDATE source SET text = ?", (text.replace("sum += a[", "sum = a["),))
+    with open_store(str(tmp_path / "tuner.db"), upgrade=True) as store:
+        [right] = store.champions()
+        wrong = replace(right.rendered, source=right.rendered.source.replace("sum += a[", "sum = a["))
+        wrong = replace(wrong, source_hash="wrong")
+        key = (right.silicon, right.software, right.problem)
+        store.withdraw(*key, reason="makes room")
+        store.promote(*key, right.config, wrong, reason="planted", time_ms=0.001, noise=None)
     said = full("verify", *SIZE, "--json")
     assert said.status == 1
     [found] = said.json["verified"]

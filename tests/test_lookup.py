@@ -381,7 +381,7 @@ def test_a_thousand_champions_are_looked_up_quickly_because_they_are_read_once(
     tune(store, 8)
     snapshot = Snapshot(store.snapshot)
     lookup(snapshot, DEVICE, PROBLEM, FAMILIES)
-    monkeypatch.setattr(Path, "read_text", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("tuner.lookup.snapshot.text_of", lambda *_: pytest.fail("read again"))
     assert lookup(snapshot, DEVICE, PROBLEM, FAMILIES).origin is Origin.EXACT
 
 

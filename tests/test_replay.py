@@ -70,11 +70,14 @@ def test_it_answers_as_a_space_does(turing: RecordedSpace) -> None:
     rng = np.random.default_rng(0)
     for config in turing.sample(rng, 5):
         index = turing.indices(config)
-        others = [other for other in turing.times if sum(a != b for a, b in zip(other.values, config.values)) == 1]
-        assert set(turing.neighbours(config)) == set(others)
+        others = {other for other in turing.times if len(set(other.values) - set(config.values)) == 1}
+        assert set(turing.neighbours(config)) == others
         assert turing.snap(index) == config
         assert turing.snap(index, {config}) in turing.neighbours(config)
-        assert all(column[0] == config[name] for name, column in turing.columns([config]).items())
+        columns = turing.columns([config])
+        assert all(columns[name][0] == value for name, value in config.values)
+        assert columns["MWG / MDIMC"][0] == int(config["MWG"]) / int(config["MDIMC"])
+        assert "MDIMC / MWG" not in columns and "MWG / NWG" not in columns
     assert len(set(turing.sample(rng, 500))) == 500
     assert not turing.contains(Config.of("rtx2080ti", MWG=1))
 
@@ -103,7 +106,9 @@ def test_a_portfolio_is_tried_first_and_comes_in_turns(tmp_path: Path) -> None:
 
 def test_with_noise_the_score_is_the_true_time_of_what_would_be_published(tmp_path: Path) -> None:
     space = read_space(grid(tmp_path))
-    clear, noisy = (replay(space, Settings(evaluations=264, repeats=4, noise=noise, sampler="random")) for noise in (0.0, 0.3))
+    clear, noisy = (
+        replay(space, Settings(evaluations=264, repeats=4, noise=noise, sampler="random")) for noise in (0.0, 0.3)
+    )
     assert (clear.fractions[:, -1] == 1.0).all()
     assert 0.7 < noisy.fractions[:, -1].mean() < 1.0
 
@@ -111,7 +116,8 @@ def test_with_noise_the_score_is_the_true_time_of_what_would_be_published(tmp_pa
 def test_the_same_seed_gives_the_same_replay(tmp_path: Path) -> None:
     space = read_space(grid(tmp_path))
     one, same, other = (
-        replay(space, Settings(evaluations=30, repeats=2, ahead=4, noise=0.03, seed=seed)).fractions for seed in (1, 1, 7)
+        replay(space, Settings(evaluations=30, repeats=2, ahead=4, noise=0.03, seed=seed)).fractions
+        for seed in (1, 1, 7)
     )
     assert np.array_equal(one, same) and not np.array_equal(one, other)
 
@@ -170,8 +176,8 @@ def test_the_command_prints_what_scripts_read(tmp_path: Path, capsys: pytest.Cap
     assert "never" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", [["--sampler", "best"], ["--noise", "7"], ["--evals", "0"], ["--portfolio", "absent"]])
+@pytest.mark.parametrize(
+    "wrong", [["--sampler", "best"], ["--noise", "7"], ["--evals", "0"], ["--portfolio", "absent"]]
+)
 def test_the_command_refuses_what_makes_no_sense(tmp_path: Path, wrong: list[str]) -> None:
     assert run(["replay", str(grid(tmp_path)), *wrong]) == 2
-
-

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned, valley
-from tuner.family import Family
-from tuner.model import Config, Device, Facts, Measurement, Record, Software, Verdict
+from tuner.family import Family, load_family
+from tuner.model import (
+    Champion,
+    Config,
+    Device,
+    Facts,
+    Measurement,
+    Problem,
+    Record,
+    Rendered,
+    Silicon,
+    Software,
+    Verdict,
+)
+from tuner.search.portfolio import known_good
 from tuner.search.proposer import Proposer
 from tuner.store import Process, Store, open_store
 
@@ -161,8 +175,6 @@ def test_an_axis_added_with_before_keeps_old_trials(store: Store, tmp_path: Path
     family.path.write_text(text)
     template = family.path.with_name("grid.cl.j2")
     template.write_text("kernel grid x={{ x }} y={{ y }}{% if z != 1 %} z={{ z }}{% endif %}\n")
-    from tuner.family import load_family
-
     bench = FakeBench()
     outcome = tuned(bench, store, {"grid": load_family(family.path)}, evaluations=64)
     assert outcome.evaluated == 16 and all(config["z"] == 2 for config in bench.measured)
@@ -172,8 +184,6 @@ def test_a_changed_source_is_measured_again(store: Store, tmp_path: Path) -> Non
     family = small_family(tmp_path, x=4, y=4)
     tuned(FakeBench(), store, {"grid": family}, evaluations=16)
     family.path.with_name("grid.cl.j2").write_text("kernel grid x={{ x }} y={{ y }} // same\n")
-    from tuner.family import load_family
-
     commented = tuned(FakeBench(), store, {"grid": load_family(family.path)}, evaluations=16)
     assert commented.evaluated == 0
     family.path.with_name("grid.cl.j2").write_text("kernel grid x={{ x }} y={{ y }} improved\n")
@@ -317,3 +327,80 @@ def test_an_interrupt_while_the_winner_is_certified_is_one_too(store: Store, fam
     assert outcome.stopped_by == "interrupted" and not outcome.promotion.promoted
     assert outcome.evaluated == 20 and store.champion(*KEY) is None
     assert tuned(FakeBench(), store, families, evaluations=1).promotion.promoted
+
+
+def _champion(silicon: Silicon, problem: Problem, x: int) -> Champion:
+    rendered = Rendered("source", "", (), source_hash=f"{x:032d}")
+    config = Config.of("grid", x=x, y=1)
+    return Champion(silicon, SOFTWARE, problem, config, rendered, 1.0, 0.01, None, "won", "2026-01-01T00:00:00+00:00")
+
+
+def test_the_portfolio_has_this_silicon_first_then_its_like(families: dict[str, Family]) -> None:
+    sibling, twice = replace(SILICON, name="Anvil 8"), replace(SILICON, name="Anvil 8 Max", compute_units=16)
+    stranger = replace(SILICON, vendor="Other")
+    champions = [
+        _champion(stranger, PROBLEM, 7),
+        _champion(twice, PROBLEM, 6),
+        _champion(sibling, PROBLEM, 5),
+        _champion(SILICON, Problem(4096, 4096, 4096), 4),
+        _champion(SILICON, Problem(128, 64, 64), 3),
+        _champion(SILICON, Problem(64, 64, 64, dtype="float64"), 8),
+    ]
+    first = known_good(champions, families, PROBLEM, DEVICE)
+    assert [config["x"] for config in first] == [3, 4, 5, 6, 1]  # the family's default comes last
+
+
+def test_a_misleading_portfolio_does_not_replace_the_random_start(tmp_path: Path) -> None:
+    space = small_family(tmp_path, x=20, y=20).space(PROBLEM, DEVICE)
+    first = [Config.of("grid", x=20, y=y) for y in range(13, 21)]
+    proposer = Proposer({"grid": space}, first, seed=1)
+    seen = []
+    for _ in range(40):
+        config = proposer.propose()
+        assert config is not None
+        seen.append(config)
+        proposer.tell(config, valley(config))
+    assert seen[:8] == first
+    assert len({config["x"] for config in seen[8:18]}) >= 5
+    assert min(valley(config) for config in seen) <= 1.2
+
+
+def test_a_source_under_another_name_is_not_measured_again(store: Store, tmp_path: Path) -> None:
+    first = {"one": small_family(tmp_path, name="one", x=4, y=2)}
+    tuned(FakeBench(), store, first, evaluations=8)
+    renamed = small_family(tmp_path, name="two", x=4, y=3)
+    renamed.path.with_name("two.cl.j2").write_text("kernel one x={{ x }} y={{ y }}\n")
+    bench = FakeBench(lambda config: valley(config))
+    outcome = tuned(bench, store, {"two": load_family(renamed.path)}, evaluations=50)
+    assert (outcome.evaluated, outcome.stopped_by) == (4, "exhausted")
+    assert {config["y"] for config in bench.measured} == {3}
+    assert outcome.best.config == Config.of("two", x=4, y=3)
+    assert {record.config.family for record in store.history(*KEY)} == {"one", "two"}
+
+
+def test_a_champion_that_another_tuner_published_meanwhile_is_raced(store: Store, families: dict[str, Family]) -> None:
+    theirs = Config.of("grid", x=1, y=1)
+    published: list[Champion] = []
+
+    def while_certifying(config: Config) -> bool:
+        if not published:
+            rendered = families["grid"].render(theirs, PROBLEM, DEVICE)
+            store.certify(*KEY, theirs, rendered.source_hash, ["given"])
+            published.append(store.promote(*KEY, theirs, rendered, reason="theirs", time_ms=1.8, noise=None))
+        return True
+
+    outcome = tuned(FakeBench(certifies=while_certifying), store, families, evaluations=64)
+    assert outcome.promotion.promoted and outcome.promotion.gain is not None
+    assert [event.action for event in store.log(*KEY)] == ["promote", "promote"]
+
+
+def test_the_builds_of_the_fastest_are_kept_for_the_race(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench()
+    tuned(bench, store, families, evaluations=40)
+    assert bench.steps.count("build") == 40
+
+
+def test_a_race_that_time_does_not_allow_is_left_out(store: Store, families: dict[str, Family]) -> None:
+    slow = FakeBench(lambda config: 1e6 * valley(config))
+    outcome = tuned(slow, store, families, evaluations=10, seconds=300.0)
+    assert outcome.promotion.promoted and outcome.promotion.config == outcome.best.config

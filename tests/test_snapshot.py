@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import math
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, SOFTWARE, config, promote, record, rendered
+from tests.test_lookup import DEVICE, Tiled
 from tuner.data import data_folder
-from tuner.lookup import Snapshot
-from tuner.store import Store, open_store, publish
+from tuner.lookup import Snapshot, lookup
+from tuner.store import Store, open_store, publish, snapshot_path
 from tuner.store.published import FORMAT, read, write
 
 
@@ -73,12 +79,14 @@ def test_both_the_pinned_and_the_promoted_are_in_it(store: Store) -> None:
         lambda store: promote(store, 2),
         lambda store: store.pin(*KEY, config(7), rendered(7), reason=""),
         lambda store: store.withdraw(*KEY, reason="wrong"),
+        lambda store: store.withdraw(*KEY, reason="wrong", source_hash="never stood"),
         lambda store: store.certify(*KEY, config(1), "h1", ["more checks"]),
         lambda store: store.certify(SILICON, NEWER, PROBLEM, config(1), "h1", ["checks"]),
     ],
 )
 def test_every_change_is_published(store: Store, change: object) -> None:
     promote(store, 1)
+    store.certify(*KEY, config(5), "never stood", ["checks"])
     before = text(store)
     assert callable(change)
     change(store)
@@ -104,12 +112,54 @@ def test_others_can_read_it(store: Store) -> None:
 
 def test_a_snapshot_that_cannot_be_written_loses_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.snapshot.mkdir()
+    before = store.unpublished
     promote(store, 1)
     assert "cannot be written" in caplog.text
+    assert (before, store.unpublished) == (False, True)
     found = store.champion(*KEY)
     assert found is not None
     assert found.config == config(1)
     assert any("is not what the database says" in message for message in store.check())
+
+
+def test_a_snapshot_that_can_be_written_again_is_published(store: Store) -> None:
+    store.snapshot.mkdir()
+    promote(store, 1)
+    store.snapshot.rmdir()
+    store.withdraw(*KEY, reason="wrong")
+    assert (store.unpublished, store.check()) == (False, [])
+
+
+def test_a_certificate_revoked_and_not_published_is_noticed(store: Store) -> None:
+    for number in (5, 6):
+        store.certify(*KEY, config(number), f"h{number}", ["checks"])
+    before = text(store)
+    store.withdraw(*KEY, reason="wrong", source_hash="h5")
+    right = text(store)
+    store.snapshot.write_text(before)
+    assert any("is not what the database says" in message for message in store.check())
+    open_store(store.url, upgrade=True).close()
+    assert text(store) == right
+
+
+@pytest.mark.parametrize("name", ["tuner.db.snapshot.json", ".tuner.db.snapshot.json.unfinished"])
+def test_a_pipe_in_the_way_is_waited_for_by_nobody(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with open_store(str(tmp_path / "tuner.db"), upgrade=True) as store:
+        promote(store, 1)
+        assert len(read(text(store)).entries) == 1
+
+
+def test_a_link_has_no_snapshot_of_its_own(store: Store, tmp_path: Path) -> None:
+    promote(store, 1)
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(store.url)
+    with open_store(str(link), upgrade=True) as other:
+        assert other.snapshot == snapshot_path(str(link)) == store.snapshot
+    store.withdraw(*KEY, reason="wrong")
+    assert Snapshot(snapshot_path(str(link))).index.same_problem(SILICON, PROBLEM) == []
+    assert list(link.parent.iterdir()) == [link]
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "older"])
@@ -250,6 +300,68 @@ def test_a_broken_line_costs_that_line(two: str) -> None:
     assert [entry.champion.config for entry in read("\n".join(lines)).entries] == [config(2)]
 
 
+NASTY: list[Any] = [
+    *(None, True, 0, -1, 5, 2**31, 10**400, 0.5, 1e-320, math.inf, -math.inf, math.nan),
+    *("", "x", "\ud800", "2026-11-29", [], [1], ["x"], [[]], {}, {"x": 1}),
+]
+
+
+def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The path of everything inside a JSON value."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield (*path, key)
+        yield from places(inner, *path, key)
+
+
+def test_no_value_anywhere_stops_a_look_up(store: Store) -> None:
+    good = {"tiled": Tiled()}
+    for number, m in ((1, 64), (2, 1000)):
+        promote(store, number, (SILICON, SOFTWARE, replace(PROBLEM, m=m)))
+    document = json.loads(text(store))
+    asked = [PROBLEM, replace(PROBLEM, m=999), replace(PROBLEM, m=1000)]
+    for table in ("champions", "certificates"):
+        for path in places(document[table][0]):
+            for value in NASTY:
+                damaged = copy.deepcopy(document)
+                holder = functools.reduce(lambda found, key: found[key], path[:-1], damaged[table][0])
+                holder[path[-1]] = value
+                store.snapshot.write_text(json.dumps(damaged))
+                snapshot = Snapshot(store.snapshot)
+                answers = [lookup(snapshot, DEVICE, problem, good) for problem in asked]
+                assert [json.dumps(answer.to_json(), allow_nan=False) for answer in answers]
+                assert (answers[2].origin, answers[2].config) == ("exact", config(2)), (path, value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("problem", "m"), 0),
+        (("problem", "align"), 16.0),
+        (("problem", "trans_a"), "yes"),
+        (("silicon", "name"), ["NVIDIA"]),
+        (("silicon", "compute_units"), -132),
+        (("when",), 5),
+        (("reason",), 5),
+        (("pinned",), 1),
+        (("run",), "1"),
+        (("time_ms",), 1e-320),
+        (("certificate", "checks"), "odd sizes"),
+        (("rendered", "build_options"), 5),
+        (("rendered", "steps", 0, "kernel"), 5),
+        (("rendered", "steps", 0, "local_size"), [8, 8]),
+        (("rendered", "steps", 0, "scratch"), ["nosuch"]),
+        (("rendered", "scratch", 0), ["packed", -64]),
+    ],
+)
+def test_a_value_of_a_wrong_type_or_range_costs_its_row(two: str, path: tuple[Any, ...], value: Any) -> None:
+    document = json.loads(two)
+    functools.reduce(lambda found, key: found[key], path[:-1], document["champions"][0])[path[-1]] = value
+    found = read(json.dumps(document))
+    assert [entry.champion.config for entry in found.entries] == [config(2)]
+    assert len(found.messages) == 1
+    assert "is damaged and was ignored" in found.messages[0]
+
+
 # Reading it again
 
 
@@ -296,3 +408,10 @@ def test_what_is_damaged_is_told(store: Store, caplog: pytest.LogCaptureFixture)
     store.snapshot.write_text(text(store).replace("/* 1 */", "/* one */"))
     assert Snapshot(store.snapshot).index.same_problem(SILICON, PROBLEM) == []
     assert "is damaged and was ignored" in caplog.text
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_told_and_not_read(tmp_path: Path, make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    make(tmp_path / "snapshot.json")
+    assert Snapshot(tmp_path / "snapshot.json").index.same_problem(SILICON, PROBLEM) == []
+    assert "cannot be read" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import os
@@ -14,7 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
+import filelock
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -180,9 +183,52 @@ def test_another_programs_database_is_refused_and_kept(path: Path, upgrade: bool
 
 
 @pytest.mark.parametrize("upgrade", [True, False])
-def test_a_folder_is_refused(tmp_path: Path, upgrade: bool) -> None:
+@pytest.mark.parametrize("url", ["{}", "/", "sqlite:////", "//", "{}/.."])
+def test_a_folder_is_refused(tmp_path: Path, upgrade: bool, url: str) -> None:
     with pytest.raises(UserError, match="is a folder"):
-        open_store(str(tmp_path), upgrade=upgrade)
+        open_store(url.format(tmp_path), upgrade=upgrade)
+
+
+@pytest.mark.parametrize("upgrade", [True, False])
+def test_a_pipe_is_refused_and_not_waited_for(path: Path, upgrade: bool) -> None:
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="no regular file"):
+        open_store(str(path), upgrade=upgrade)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a%00b", "~nosuchuser/tuner.db", "a\ud800.db", "postgresql://h/\udce9"])
+def test_what_no_file_or_server_can_be_called_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match=r"is no path of a file|is no database URL"):
+        open_store(url, upgrade=True)
+
+
+def test_a_file_name_need_not_be_text(old: Path) -> None:
+    odd = old.with_name(os.fsdecode(b"caf\xe9 %.db"))
+    old.rename(odd)
+    for upgrade in (True, False):
+        with open_store(str(odd), upgrade=upgrade) as store:
+            assert store.check() == []
+    assert {one.name.partition(".")[0] for one in odd.parent.iterdir() if one.name[0] != "."} == {odd.stem}
+    assert Place.of("sqlite:///" + quote(os.fsencode(odd))).path == odd
+
+
+# Links
+
+
+def test_a_link_and_what_it_points_to_are_one_place(path: Path, tmp_path: Path) -> None:
+    link, folder = tmp_path / "link.db", tmp_path / "folder"
+    link.symlink_to(path)
+    folder.symlink_to(tmp_path)
+    there = Place.of(str(path))
+    assert Place.of(str(link)) == Place.of(str(folder / "link.db")) == Place.of(f"sqlite:///{link}") == there
+    open_store(str(link), upgrade=True).close()
+    assert path.exists()
+
+
+def test_a_link_to_itself_is_refused(path: Path) -> None:
+    path.symlink_to(path)
+    with pytest.raises(UserError):
+        open_store(str(path), upgrade=True)
 
 
 def test_a_path_below_a_file_is_refused(path: Path) -> None:
@@ -241,6 +287,61 @@ def test_a_read_only_folder_can_be_read_and_not_written(locked_folder: Path, tmp
     first, second = as_nobody(locked_folder / "tuner.db", tmp_path, "read").splitlines()
     assert first == "1"
     assert "cannot be written" in second
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that anybody can write, with a store that only its owner can: /tmp, say."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        with open_store(str(folder / "tuner.db"), upgrade=True) as store:
+            store.start_run(*KEY, {})
+            promote(store, 1)
+        (folder / "tuner.db").chmod(0o444)
+        yield folder
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_reader_leaves_nothing_that_locks_the_owner_out(shared_folder: Path, tmp_path: Path, busy: bool) -> None:
+    path = shared_folder / "tuner.db"
+    path.chmod(0o644)
+    store = open_store(str(path), upgrade=True)
+    if busy:
+        promote(store, 2, (SILICON, SOFTWARE, replace(PROBLEM, m=1)))
+        assert path.with_name("tuner.db-wal").stat().st_size
+    else:
+        store.close()
+    path.chmod(0o444)
+    before = sorted(shared_folder.iterdir())
+    first, second = as_nobody(path, tmp_path, "read").splitlines()
+    assert (first, "cannot be written" in second) == ("2" if busy else "1", True)
+    assert sorted(shared_folder.iterdir()) == before
+    path.chmod(0o644)
+    assert store.start_run(*KEY, {}) == 2
+    store.close()
+
+
+def test_a_lock_that_cannot_be_had_is_named_with_its_reason(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "lock file belongs to uid 7, not to this process's account or the directory's owner"
+    with open_store(str(path), upgrade=True) as store:
+        monkeypatch.setattr(filelock.FileLock, "acquire", lambda _: os_error(errno.EACCES, said))
+        with pytest.raises(UserError, match=f"cannot lock {path}.lock: {said}") as caught:
+            store.publish()
+    assert "cannot write" not in str(caught.value)
+
+
+def os_error(number: int, reason: str) -> None:
+    raise OSError(number, reason)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_another_users_lock_is_named_with_its_owner(shared_folder: Path, tmp_path: Path) -> None:
+    for name in ("tuner.db", "tuner.db.snapshot.json"):
+        os.chown(shared_folder / name, 65534, 65534)
+        (shared_folder / name).chmod(0o644)
+    said = as_nobody(shared_folder / "tuner.db", tmp_path, "upgrade")
+    assert f"cannot lock {shared_folder}/tuner.db.lock, which belongs to another user (uid 0)" in said
 
 
 # Reading where nothing is stored
@@ -511,13 +612,51 @@ def test_a_damaged_trial_is_left_out_and_named(path: Path, change: str, caplog: 
         ("DELETE FROM run", "missing row of run"),
     ],
 )
-def test_check_names_what_is_wrong(path: Path, change: str, message: str) -> None:
+def test_check_names_what_is_wrong(path: Path, change: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.store.store.PUBLISHING_SECONDS", 0.0)
     with open_store(str(path), upgrade=True) as store:
         store.start_run(*KEY, {})
         store.add(record(1))
         promote(store, 1)
         sql(path, change)
         assert any(message in found for found in store.check())
+
+
+@pytest.mark.parametrize("upgrade", [True, False])
+@pytest.mark.parametrize(
+    "old_text", [b"TABLE trial", b"trial", b"CREATE TABLE", b"family TEXT", b"family", b"uq_silicon"]
+)
+def test_a_flipped_bit_in_the_schema_is_damage(path: Path, fresh: bytes, old_text: bytes, upgrade: bool) -> None:
+    assert old_text in fresh
+    for bit in (0, 1, 7):
+        path.write_bytes(fresh.replace(old_text, old_text[:-1] + bytes([old_text[-1] ^ 1 << bit])))
+        try:
+            with open_store(str(path), upgrade=upgrade) as store:
+                assert store.history(*KEY) == []
+                store.fastest(*KEY, 1)
+                assert store.champions() == []
+        except UserError as error:
+            assert "is damaged" in str(error)
+
+
+def test_a_damaged_source_is_not_published_and_a_promotion_mends_it(path: Path) -> None:
+    with open_store(str(path), upgrade=True) as store:
+        store.start_run(*KEY, {})
+        promote(store, 1)
+        sql(path, "UPDATE source SET text = replace(text, '1', '7')")
+        assert (store.champion(*KEY), store.champions()) == (None, [])
+        promote(store, 1)
+        assert [one.rendered for one in store.champions()] == [rendered(1)]
+        assert store.check() == []
+
+
+def test_undecodable_text_in_a_row_is_damage(path: Path) -> None:
+    with open_store(str(path), upgrade=True) as store:
+        store.start_run(*KEY, {})
+        store.add(record(1))
+        sql(path, "UPDATE trial SET message = CAST(x'ff' AS TEXT)")
+        with pytest.raises(UserError, match="is damaged"):
+            store.history(*KEY)
 
 
 # Processes

@@ -66,7 +66,7 @@ def accept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return judge
 
 
-def _alpha(reference: Reference) -> int:
+def _alpha(reference: Reference) -> float:
     return reference.operands.kind.alpha
 
 

@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
         prog="scripts/demo",
         description="Installs gemm-tuner into .venv-demo, tunes one product on this machine and looks it up.",
     )
-    parser.add_argument("--seconds", type=int, default=80, help="how long to tune (default: 80)")
+    parser.add_argument("--seconds", type=int, default=100, help="how long to tune (default: 100)")
     parser.add_argument(
         "--size",
         type=int,

@@ -5,6 +5,7 @@
 //   WRITE_A     it also overwrites the first element of A
 //   EMPTY       it does nothing
 //   SCRATCH=n   it takes a scratch buffer and writes its n-th element
+//   CRASH       it writes where no memory is, which kills its process on a CPU
 #ifndef REAL
 #define REAL float
 #endif
@@ -43,6 +44,9 @@ __kernel void naive(const int m, const int n, const int k,
         sum += a_row[i] * b_column[(size_t)i * ldb];
 #ifdef SCRATCH
     scratch[SCRATCH] = sum;
+#endif
+#ifdef CRASH
+    *(__global volatile REAL*)(size_t)8 = sum;
 #endif
 #ifdef WRITE_A
     if (row == 0 && column == 0)

@@ -33,6 +33,8 @@ class Latest(StrEnum):
     """By every path that accepts floats."""
     KINDS = "kinds"
     """By every path that accepts integers, for those kinds of alpha and beta that `shows` names."""
+    CALLS = "calls"
+    """By a trial or a race, once it was called often enough."""
     CERTIFICATE = "certificate"
     """By `Bench.check`, which alone repeats runs, looks after A and B and calls with alpha and beta on floats."""
 
@@ -164,10 +166,14 @@ MUTANTS = (
     Mutant("single_old_c", Latest.CERTIFICATE, DOUBLE),
     # What lasts from call to call
     Mutant("writes_to_a", Latest.CERTIFICATE),
-    Mutant("spoils_b_afterwards", Latest.CERTIFICATE, steps=("gemm", "afterwards")),
+    Mutant("spoils_b_afterwards", Latest.CALLS, steps=("gemm", "afterwards")),
+    Mutant("spoils_b_if_alpha_is_zero", Latest.CERTIFICATE),
+    Mutant("spoils_a_if_beta_is_not_zero", Latest.CERTIFICATE),
     Mutant("scales_a_in_place", Latest.CERTIFICATE, steps=("scale", "gemm")),
     Mutant("depends_on_the_clock", Latest.CERTIFICATE, scratch=(("tickets", 4),)),
-    Mutant("right_once", Latest.CERTIFICATE, scratch=(("calls", 4 * _ELEMENTS),)),
+    Mutant("right_once", Latest.CALLS, scratch=(("calls", 4 * _ELEMENTS),)),
+    Mutant("right_five_times", Latest.CALLS, scratch=(("calls", 4 * _ELEMENTS),)),
     Mutant("stale_scratch", scratch=(("partial", _FLOATS),)),
     Mutant("overruns_scratch", scratch=(("partial", _FLOATS),)),
+    Mutant("writes_before_scratch", scratch=(("partial", _FLOATS),)),
 )

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import Future
+
 from tuner.bench import Bench
 from tuner.model import Built, Device, Measurement, Problem, Rendered
 
-_builds: dict[tuple[Device, Rendered], Built] = {}
+_HOPELESS_BEST_MS = 1e-6
+_builds: dict[tuple[Device, Rendered], Future[Built]] = {}
+
+
+def build_ahead(bench: Bench, every: Iterable[Rendered]) -> None:
+    """Begin builds that will be wanted, on all cores."""
+    for of in every:
+        key = (bench.device, of)
+        if key not in _builds:
+            _builds[key] = bench.build(of)
 
 
 def build(bench: Bench, of: Rendered) -> Built:
     """A build of `of`, kept for other tests."""
-    key = (bench.device, of)
-    if key not in _builds:
-        _builds[key] = bench.build(of).result()
-    return _builds[key]
+    build_ahead(bench, [of])
+    return _builds[bench.device, of].result()
 
 
-def measure(bench: Bench, problem: Problem, of: Rendered) -> Measurement:
-    """Without a best so far, beside which a candidate may be too slow to be checked in full."""
-    return bench.measure(problem, of, build(bench, of), best_ms=None)
+def measure(bench: Bench, problem: Problem, of: Rendered, *, often: bool = False) -> Measurement:
+    """Verified in full; timed with two samples, or `often`, with as many as a good candidate is.
+
+    Beside a best so far that nothing reaches two samples are enough; but what is slow beside it on a busy machine is
+    not verified in full, and then measured once more without.
+    """
+    built = build(bench, of)
+    if not often:
+        measured = bench.measure(problem, of, built, best_ms=_HOPELESS_BEST_MS)
+        if "cut short" not in measured.message:
+            return measured
+    return bench.measure(problem, of, built, best_ms=None)
 
 
 def program(bench: Bench, of: Rendered) -> tuple[Rendered, bytes | None]:
+    """What a laboratory is given."""
     return of, build(bench, of).binary

@@ -14,6 +14,7 @@ from unittest import mock
 
 from tuner.bench.devices import prepare_child
 from tuner.bench.process import QuietContext, death_of, kill, start
+from tuner.bench.words import last_words, words_file
 from tuner.model import Device, Problem, Rendered
 from tuner.opencl import drivers
 from tuner.verify import CheckResult, Values, checks, references
@@ -83,8 +84,9 @@ Program = tuple[Rendered, bytes | None]
 class Laboratory:
     """The parent's end."""
 
-    def __init__(self, process: BaseProcess, pipe: Connection) -> None:
+    def __init__(self, process: BaseProcess, pipe: Connection, words: Path) -> None:
         self._process = process
+        self._words = words
         self._pipe = pipe
 
     def judge(self, samples: Sequence[Sample], right: Program, candidate: Program) -> list[Judged]:
@@ -93,7 +95,9 @@ class Laboratory:
         try:
             answer = self._pipe.recv()
         except EOFError:
-            raise AssertionError(f"the laboratory is gone: {death_of(self._process)}") from None
+            raise AssertionError(
+                f"the laboratory is gone: {death_of(self._process)}{last_words(self._words)}"
+            ) from None
         assert isinstance(answer, list)
         return answer
 
@@ -108,7 +112,7 @@ def laboratory(device: Device) -> Iterator[Laboratory]:
         process = start(_serve, childs_end, device, folder / "drivers", folder / "cache")
         childs_end.close()
         try:
-            yield Laboratory(process, pipe)
+            yield Laboratory(process, pipe, words_file(folder / "cache"))
         finally:
             kill(process)
             pipe.close()

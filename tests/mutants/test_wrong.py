@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.catalogue import MUTANTS, RECTANGLE, SQUARE, Latest, Mutant, right
-from tests.mutants.harness import measure, program
+from tests.mutants.harness import build, measure, program
 from tests.mutants.laboratory import FLOAT_WAYS, INTEGER_WAYS, Laboratory, Sample, Way
-from tuner.bench import Bench, Case, CheckOutcome
+from tuner.bench import Bench, Case, CheckOutcome, ContenderFailed
 from tuner.model import Problem, Verdict
 from tuner.search.certify import EVERY_KIND, other_shapes
 from tuner.verify import KINDS
@@ -87,7 +88,7 @@ def assert_accepted(bench: Bench, problem: Problem) -> None:
 
 
 def assert_refused(bench: Bench, mutant: Mutant) -> None:
-    refused = measure(bench, mutant.problem, mutant.rendered())
+    refused = measure(bench, mutant.problem, mutant.rendered(), often=mutant.latest is Latest.CALLS)
     assert refused.verdict is Verdict.WRONG_RESULT
     assert refused.time_ms is None and refused.message
 
@@ -98,7 +99,7 @@ def test_the_right_kernel_is_timed(bench: Bench, problem: Problem) -> None:
     assert_accepted(bench, problem)
 
 
-@at(Latest.INTEGERS, Latest.FLOATS)
+@at(Latest.INTEGERS, Latest.FLOATS, Latest.CALLS)
 def test_a_mutant_is_never_timed(bench: Bench, mutant: Mutant) -> None:
     needs_double(bench, mutant.problem)
     assert_refused(bench, mutant)
@@ -110,6 +111,21 @@ def test_what_a_right_kernel_left_in_c_helps_nobody(bench: Bench, name: str) -> 
     assert_refused(bench, Mutant(name))
 
 
+@at(Latest.CALLS)
+def test_a_trial_names_the_call_after_which_the_result_changes(bench: Bench, mutant: Mutant) -> None:
+    refused = measure(bench, mutant.problem, mutant.rendered(), often=True)
+    assert re.search(r"changes after \d+ calls: .", refused.message)
+
+
+@at(Latest.CALLS)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_mutant_loses_every_race_and_harms_nobody_in_it(bench: Bench, mutant: Mutant, place: int) -> None:
+    contenders = [(of, build(bench, of)) for of in (right(mutant.problem), mutant.rendered())]
+    with pytest.raises(ContenderFailed, match=r"changes after \d+ calls|writes to A or B") as failed:
+        bench.rounds(mutant.problem, contenders if place else contenders[::-1], 2)
+    assert (failed.value.index, failed.value.verdict) == (place, Verdict.WRONG_RESULT)
+
+
 @at(Latest.KINDS, Latest.CERTIFICATE)
 def test_a_mutant_that_trials_cannot_see_is_never_certified(bench: Bench, mutant: Mutant) -> None:
     needs_double(bench, mutant.problem)
@@ -118,6 +134,13 @@ def test_a_mutant_that_trials_cannot_see_is_never_certified(bench: Bench, mutant
     outcome = certify(bench, mutant)
     assert outcome.verdict is Verdict.WRONG_RESULT
     assert outcome.message
+
+
+@pytest.mark.parametrize("name", ["writes_to_a", "spoils_b_if_alpha_is_zero"])
+def test_the_right_kernel_is_certified_after_one_that_spoils_operands(bench: Bench, name: str) -> None:
+    assert certify(bench, Mutant(name)).verdict is Verdict.WRONG_RESULT
+    outcome = bench.check([Case(RECTANGLE, right(RECTANGLE), EVERY_KIND)])
+    assert outcome.verdict is Verdict.CORRECT, outcome.message
 
 
 def test_the_right_kernel_is_certified(bench: Bench) -> None:

@@ -22,9 +22,8 @@ from tuner.bench.messages import (
     Rounds,
     Trial,
 )
-from tuner.bench.scratch import scratch_folder
+from tuner.bench.scratch import scratch_folder, vendors_folder
 from tuner.model import Built, Device, Measurement, Problem, Rendered, Verdict
-from tuner.opencl import drivers
 
 LEAST_LAUNCH_S = 2.0
 PATIENCE = 20.0
@@ -69,8 +68,7 @@ class Bench:
         """
         with ExitStack() as resources:
             folder = resources.enter_context(scratch_folder())
-            vendors = folder / "drivers"
-            drivers.write_icd_files(vendors)
+            vendors = vendors_folder(folder)
             pool = CompilePool(
                 device,
                 vendors,

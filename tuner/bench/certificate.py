@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tuner.bench.messages import CaseRun, CheckOutcome
 from tuner.model import Verdict
-from tuner.verify import CheckResult
+from tuner.verify import Values
 
 if TYPE_CHECKING:
     from tuner.bench.desk import Desk
-    from tuner.bench.operands import Bound
+    from tuner.bench.operands import Bound, Loaded
 
 SEED = 1
 """Other operands than trials have."""
@@ -26,68 +26,79 @@ def run_case(desk: Desk, request: CaseRun) -> CheckOutcome:
     builds = {"cached build": desk.load(case.rendered, request.binary)}
     if case.fresh:
         builds["fresh build"] = desk.load(case.rendered, None)
-    run = _Case(desk, request)
+    run = _Case(desk, request, builds)
     try:
-        for name, bound in builds.items():
-            run.check_kinds(name, bound)
-        run.compare_bits(builds)
+        run.check_integers()
+        run.check_floats()
     except _Failed as failed:
+        desk.checker.forget()
         return CheckOutcome(Verdict.WRONG_RESULT, tuple(run.passed), f"{case.problem}: {failed}")
     return CheckOutcome(Verdict.CORRECT, tuple(run.passed))
 
 
 class _Case:
-    def __init__(self, desk: Desk, request: CaseRun) -> None:
+    """Every set of operands is used by all builds and then looked at once: reading A and B back costs."""
+
+    def __init__(self, desk: Desk, request: CaseRun, builds: dict[str, Bound]) -> None:
         self._desk = desk
         self._request = request
-        self._asked = False
+        self._builds = builds
+        self._launched: set[str] = set()
         self.passed: list[str] = []
 
-    def check_kinds(self, build: str, bound: Bound) -> None:
+    def check_integers(self) -> None:
         """Exact integers, with guards between rows and without, for every kind of alpha and beta."""
-        case = self._request.case
-        first = True
-        for kind in case.kinds:
+        for kind in self._request.case.kinds:
             for pad_rows in (True, False):
-                loaded = self._desk.checker.load(case.problem, "integers", pad_rows=pad_rows, kind=kind, seed=SEED)
-                self._ask_once()
-                result = self._desk.checker.check(bound, loaded, self._request.launch_s, first=first)
-                first = False
-                self._accept(result, f"{build}, {kind}" + ", guards between rows" * pad_rows)
-            self.passed.append(f"{case.problem}: {build}, {kind}: exact, guards untouched")
-            # What writes to A or B does so in every kind; reading them back costs more than the check itself.
-            if kind == case.kinds[0]:
-                if not self._desk.checker.is_intact(loaded):
-                    raise _Failed(f"{build}, {kind}: it writes to A or B")
-                self.passed.append(f"{case.problem}: {build}: A and B untouched")
+                loaded = self._load("integers", kind, pad_rows=pad_rows)
+                for build in self._builds:
+                    self._check(build, loaded, f"{build}, {kind}" + ", guards between rows" * pad_rows)
+                self._intact(loaded, f"integers, {kind}")
+            for build in self._builds:
+                self._pass(f"{build}, {kind}: exact, guards untouched")
 
-    def compare_bits(self, builds: dict[str, Bound]) -> None:
+    def check_floats(self) -> None:
         """Floats within their bound, and bit for bit the same from every build and in every run."""
-        case, checker = self._request.case, self._desk.checker
-        first = next(iter(builds.values()))
+        case = self._request.case
         for kind in case.kinds[1:]:
-            other = checker.load(case.problem, "floats", pad_rows=False, kind=kind, seed=SEED)
-            self._accept(checker.check(first, other, self._request.launch_s), f"floats, {kind}")
-        loaded = checker.load(case.problem, "floats", pad_rows=False, kind=case.kinds[0], seed=SEED)
-        bits: bytes | None = None
-        for name, bound in builds.items():
-            for number in range(case.repeats):
-                result = checker.check(bound, loaded, self._request.launch_s, again=number > 0)
-                self._accept(result, f"{name}, floats, run {number + 1}")
-                found = checker.bits(loaded)
-                if bits is not None and found != bits:
-                    raise _Failed(f"{name}, run {number + 1}: differs from the first run bit for bit")
-                bits = found
-        runs = len(builds) * case.repeats
-        self.passed.append(f"{case.problem}: floats within the bound")
+            loaded = self._load("floats", kind)
+            self._check(next(iter(self._builds)), loaded, f"floats, {kind}")
+            self._intact(loaded, f"floats, {kind}")
+        loaded = self._load("floats", case.kinds[0])
+        self._compare_bits(loaded)
+        self._intact(loaded, f"floats, {case.kinds[0]}")
+        self._pass("floats within the bound")
+        self._pass("A and B untouched by every kind of call")
+        runs = len(self._builds) * case.repeats
         if runs > 1:
-            self.passed.append(f"{case.problem}: {runs} runs of {' and '.join(builds)} agree bit for bit")
+            self._pass(f"{runs} runs of {' and '.join(self._builds)} agree bit for bit")
 
-    def _ask_once(self) -> None:
-        if not self._asked:
+    def _compare_bits(self, loaded: Loaded) -> None:
+        bits: bytes | None = None
+        for build in self._builds:
+            for number in range(self._request.case.repeats):
+                self._check(build, loaded, f"{build}, floats, run {number + 1}", again=number > 0)
+                found = self._desk.checker.bits(loaded)
+                if bits is not None and found != bits:
+                    raise _Failed(f"{build}, run {number + 1}: differs from the first run bit for bit")
+                bits = found
+
+    def _load(self, values: Values, kind: str, *, pad_rows: bool = False) -> Loaded:
+        return self._desk.checker.load(self._request.case.problem, values, pad_rows=pad_rows, kind=kind, seed=SEED)
+
+    def _check(self, build: str, loaded: Loaded, what: str, *, again: bool = False) -> None:
+        if not self._launched:
             self._desk.leave("launch")
-            self._asked = True
-
-    def _accept(self, result: CheckResult, what: str) -> None:
+        first = build not in self._launched
+        self._launched.add(build)
+        bound, launch_s = self._builds[build], self._request.launch_s
+        result = self._desk.checker.check(bound, loaded, launch_s, first=first, again=again)
         if not result.ok:
             raise _Failed(f"{what}: {result.message}")
+
+    def _intact(self, loaded: Loaded, what: str) -> None:
+        if not self._desk.checker.is_intact(loaded):
+            raise _Failed(f"{what}: it writes to A or B")
+
+    def _pass(self, what: str) -> None:
+        self.passed.append(f"{self._request.case.problem}: {what}")

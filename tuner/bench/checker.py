@@ -87,13 +87,25 @@ class Checker:
         operands, layout = loaded.reference.operands, loaded.layout
         self._machine.write(loaded.a, operands.flat_a(layout))
         self._machine.write(loaded.b, operands.flat_b(layout))
-        self.run(bound, loaded, launch_s, first=False)
+        self.run(bound, loaded, launch_s, first=False, again=again)
         result = self._judge(bound, loaded)
         if result.ok and not self._store.is_intact(loaded):
             result = CheckResult(False, message="it writes to A or B")
         if not result.ok:
             self._store.forget()
         return result
+
+    def judge(self, bound: Bound, loaded: Loaded) -> CheckResult:
+        """Judge C as `bound`'s latest run left it, without another run, on operands it was right on before."""
+        self.say(Stage("check", HOST_WORK_S))
+        result = self._judge(bound, loaded)
+        if not result.ok:
+            self._store.forget()
+        return result
+
+    def forget(self) -> None:
+        """Drop all operands on the device, because a wrong kernel may have spoiled any of them."""
+        self._store.forget()
 
     def is_intact(self, loaded: Loaded) -> bool:
         """No kernel has written to A or B."""
@@ -106,7 +118,7 @@ class Checker:
     def _judge(self, bound: Bound, loaded: Loaded) -> CheckResult:
         overrun = bound.overrun_scratch()
         if overrun is not None:
-            return CheckResult(False, message=f"it writes past the end of the scratch buffer {overrun!r}")
+            return CheckResult(False, message=f"it writes {overrun}")
         if loaded.expected is not None and self._equals_expected(loaded):
             return CheckResult(True)
         rows = loaded.reference.rows

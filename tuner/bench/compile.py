@@ -15,7 +15,9 @@ from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from tuner.bench.devices import prepare_child
 from tuner.bench.process import QuietContext, describe_exit, interrupts_blocked
-from tuner.model import Built, Device, Rendered, Verdict
+from tuner.bench.scratch import cache_folder
+from tuner.bench.words import forget_words, last_words, words_file
+from tuner.model import Built, Device, MachineError, Rendered, Verdict
 from tuner.opencl.cores import usable_cores
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class CompilePool:
         deadline_s: float = BUILD_DEADLINE_S,
     ) -> None:
         self.workers = workers or worker_count(device, usable_cores(), _available_bytes())
+        self._scratch = scratch
         self._start = functools.partial(_initialise, device, vendors, scratch)
         self._build = build_function or _build
         self._deadline_s = deadline_s
@@ -91,7 +94,7 @@ class CompilePool:
             broken, self._pool = self._pool, ProcessPool(self.workers, initializer=self._start, context=QuietContext())
             threading.Thread(target=_end, args=(broken,), daemon=True).start()
         with interrupts_blocked():  # the pool's threads, and so later workers too, inherit it
-            return self._pool.schedule(self._build, args=(rendered,), timeout=self._deadline_s)
+            return self._pool.schedule(_work, args=(self._build, rendered), timeout=self._deadline_s)
 
     def _done(self, inner: ProcessFuture[Built], rendered: Rendered, outer: Future[Built], strikes: int) -> None:
         try:
@@ -115,14 +118,22 @@ class CompilePool:
             if strikes == 0 and not outer.cancelled():
                 self._submit(rendered, outer, strikes=1)
                 return
-            how = describe_exit(error.exitcode) if isinstance(error, ProcessExpired) else "the compile pool broke"
-            built = Built(Verdict.CRASHED, message=f"the compiler's process: {how}")
+            built = Built(Verdict.CRASHED, message=f"the compiler's process: {self._death(error)}")
         except BaseException as mistake:
             if outer.set_running_or_notify_cancel():
                 outer.set_exception(mistake)
             return
         if outer.set_running_or_notify_cancel():
             outer.set_result(built)
+
+    def _death(self, error: ProcessExpired | BrokenProcessPool) -> str:
+        if not isinstance(error, ProcessExpired):
+            return "the compile pool broke"
+        return describe_exit(error.exitcode) + last_words(words_file(_worker_cache(self._scratch, error.pid)))
+
+
+def _worker_cache(scratch: Path, pid: int) -> Path:
+    return scratch / f"compiler-{pid}"
 
 
 def worker_count(device: Device, cores: int, available_bytes: int) -> int:
@@ -154,22 +165,35 @@ def _end(pool: ProcessPool | None) -> None:
         pool.join()
 
 
-_assignment: tuple[Device, Path, Path] | None = None
+_device: Device | None = None
+_no_room: MachineError | None = None
 
 
 def _initialise(device: Device, vendors: Path, scratch: Path) -> None:
     """Initialiser of a worker. The driver is opened at the first build only: a start must disturb no measurement."""
-    global _assignment
-    _assignment = (device, vendors, scratch)
-    prepare_child(vendors, scratch / f"compiler-{os.getpid()}")
+    global _device, _no_room
+    _device = device
+    try:
+        cache_folder(scratch, _worker_cache(scratch, os.getpid()).name)
+    except MachineError as error:
+        _no_room = error  # an initialiser that fails is repeated for ever
+        return
+    prepare_child(vendors, _worker_cache(scratch, os.getpid()))
 
 
 @functools.cache
 def _machine() -> Machine:
     from tuner.opencl.run import Machine
 
-    assert _assignment is not None
-    return Machine(_assignment[0])
+    assert _device is not None
+    return Machine(_device)
+
+
+def _work(build: BuildFunction, rendered: Rendered) -> Built:
+    if _no_room is not None:
+        raise _no_room
+    forget_words()
+    return build(rendered)
 
 
 def _build(rendered: Rendered) -> Built:

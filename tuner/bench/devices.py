@@ -12,7 +12,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tuner.bench.process import QuietContext, death_of, kill, settle_in, start
-from tuner.bench.scratch import scratch_folder
+from tuner.bench.scratch import cache_folder, scratch_folder, vendors_folder
+from tuner.bench.words import catch_words, last_words, words_file
 from tuner.model import Device, MachineError, UserError
 from tuner.opencl import drivers
 
@@ -36,9 +37,10 @@ class DeviceReport:
 def prepare_child(vendors: Path, cache: Path) -> None:
     """In a child, before pyopencl is imported: which drivers there are, and a cache folder of its own.
 
-    PoCL's cache has races between processes.
+    PoCL's cache has races between processes. What the child prints goes to a file beside `cache`.
     """
     settle_in()
+    catch_words(words_file(cache))
     os.environ["POCL_CACHE_DIR"] = str(cache)
     cache.mkdir(parents=True, exist_ok=True)
     drivers.install(vendors)
@@ -47,19 +49,19 @@ def prepare_child(vendors: Path, cache: Path) -> None:
 def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
     """Every OpenCL device, best first; one that does not answer in `timeout` seconds does not work.
 
-    Raises MachineError if the drivers kill the process that asks them.
+    Raises MachineError if the drivers kill the process that asks them, or if there is no room for temporary files.
     """
     with scratch_folder() as scratch:
-        vendors = scratch / "drivers"
-        drivers.write_icd_files(vendors)
-        lister = _Question(_answer_devices, vendors, scratch / "list")
+        vendors = vendors_folder(scratch)
+        lister = _Question(_answer_devices, vendors, cache_folder(scratch, "list"))
         devices, problem = lister.answer(time.monotonic() + timeout)
         if not isinstance(devices, list):
             raise MachineError(
                 f"The OpenCL drivers fail when they are asked for their devices: {problem}. Reinstall them."
             )
         trials = [
-            _Question(_answer_trial, vendors, scratch / str(number), device) for number, device in enumerate(devices)
+            _Question(_answer_trial, vendors, cache_folder(scratch, str(number)), device)
+            for number, device in enumerate(devices)
         ]
         deadline = time.monotonic() + timeout
         answers = [trial.answer(deadline) for trial in trials]
@@ -119,6 +121,7 @@ class _Question:
     """A child asked for one answer; its death or silence becomes a problem in words."""
 
     def __init__(self, target: object, vendors: Path, cache: Path, *args: object) -> None:
+        self._words = words_file(cache)
         self._pipe, childs_end = QuietContext().Pipe(duplex=False)
         self._process: BaseProcess = start(_ask, childs_end, target, vendors, cache, args)
         childs_end.close()
@@ -130,7 +133,7 @@ class _Question:
                 return None, "it does not answer"
             return self._pipe.recv(), ""
         except EOFError:
-            return None, death_of(self._process)
+            return None, death_of(self._process) + last_words(self._words)
         finally:
             kill(self._process)
             self._pipe.close()

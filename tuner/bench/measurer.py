@@ -12,6 +12,8 @@ from pathlib import Path
 from tuner.bench import worker
 from tuner.bench.messages import Answer, Ask, Done, Gone, Hello, Mistake, Reply, Request, Stage
 from tuner.bench.process import QuietContext, death_of, kill, start
+from tuner.bench.scratch import cache_folder
+from tuner.bench.words import last_words, words_file
 from tuner.model import Device, MachineError, Verdict
 
 START_DEADLINE_S = 60.0
@@ -51,6 +53,7 @@ class _Child:
     def __init__(self, device: Device, vendors: Path, cache: Path) -> None:
         self.pipe, childs_end = QuietContext().Pipe()
         self.process = start(worker.main, childs_end, device, vendors, cache)
+        self._words = words_file(cache)
         childs_end.close()
         self._started = time.monotonic()
         self._said_hello = False
@@ -80,6 +83,10 @@ class _Child:
             self.pipe.send(message)
         except OSError:
             raise _Dead from None
+
+    def death(self) -> str:
+        """How it ended, and what was printed last."""
+        return death_of(self.process) + last_words(self._words)
 
     def end(self) -> None:
         kill(self.process)
@@ -135,7 +142,7 @@ class Measurer:
             except _Late:
                 problem = "it does not answer"
             except _Dead:
-                problem = death_of(self._active.process)
+                problem = self._active.death()
             self._retire()
         device = self._assignment[0]
         raise DeviceLost(f"{device.name} can't be opened any more ({problem}); see gemm-tuner devices.")
@@ -162,9 +169,9 @@ class Measurer:
             late = f"no answer within {stage.seconds:.3g} s ({stage.name})"
             return Lost(stage, _LATE.get(stage.name, Verdict.TIMED_OUT), late)
         except _Dead:
-            how = death_of(child.process)
+            how = child.death()
             self._retire()
-            return Lost(stage, Verdict.CRASHED, f"the measuring process: {how} ({stage.name})")
+            return Lost(stage, Verdict.CRASHED, f"the measuring process ({stage.name}): {how}")
 
     def _retire(self) -> None:
         """The standby takes over; the next one starts at once, while the caller still thinks."""
@@ -173,7 +180,7 @@ class Measurer:
 
     def _new(self) -> _Child:
         device, vendors, scratch = self._assignment
-        return _Child(device, vendors, scratch / f"measurer-{next(self._numbers)}")
+        return _Child(device, vendors, cache_folder(scratch, f"measurer-{next(self._numbers)}"))
 
     def _replace_standby(self) -> None:
         self._standby.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import Layout, Reference, References, Values, nan_bits
 
 SCRATCH_GUARD_BYTES = 2**16
-"""Behind every scratch buffer: a kernel that writes past its end is found out."""
+"""In front of every scratch buffer, and behind it: a kernel that writes outside of it is found out."""
 
 _UNWRITTEN = np.full(1, 0xFFFFFFFF, np.uint32)
 """Fills scratch before each checked run: NaN in every float type, so that nothing is taken over from another run."""
@@ -125,28 +126,48 @@ class Bound:
         """Allocate scratch. Raises Refused if the device has no room."""
         self.program = program
         self._machine = machine
-        self._scratch = {name: (machine.buffer(_padded(size)), size) for name, size in program.scratch.items()}
+        self._scratch = {name: _Scratch(machine, size) for name, size in program.scratch.items()}
 
     def point_at(self, loaded: Loaded) -> None:
         """Set every kernel's arguments."""
         common = loaded.arguments()
         for kernel, step in self.program.steps:
-            kernel.set_args(*common, *(self._scratch[name][0] for name in step.scratch))
+            kernel.set_args(*common, *(self._scratch[name].given for name in step.scratch))
 
     def reset_scratch(self) -> None:
         """Fill scratch and its guard zones."""
-        for buffer, size in self._scratch.values():
-            self._machine.fill(buffer, _UNWRITTEN, _padded(size))
+        for scratch in self._scratch.values():
+            scratch.reset()
 
     def overrun_scratch(self) -> str | None:
-        """The name of a scratch buffer that was written past its end, or None."""
-        for name, (buffer, size) in self._scratch.items():
-            guard = np.empty(_padded(size) - size, np.uint8)
-            self._machine.read(buffer, guard, byte_offset=size)
-            if not (guard == 0xFF).all():
-                return name
+        """Where a kernel has written outside of its scratch buffers, in words; or None."""
+        for name, scratch in self._scratch.items():
+            if place := scratch.overrun():
+                return f"{place} the scratch buffer {name!r}"
         return None
 
 
-def _padded(size: int) -> int:
-    return -(-size // 4) * 4 + SCRATCH_GUARD_BYTES
+class _Scratch:
+    """One scratch buffer: a region in the middle of a larger one, between two guard zones."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        align = math.lcm(4, max(1, machine.device.facts.base_align_bytes))
+        self._machine = machine
+        self._front = -(-SCRATCH_GUARD_BYTES // align) * align
+        self._end = self._front + size
+        self._bytes = -(-self._end // 4) * 4 + SCRATCH_GUARD_BYTES
+        self._whole = machine.buffer(self._bytes)
+        self.given = machine.region(self._whole, self._front, size)
+        """What kernels are given."""
+
+    def reset(self) -> None:
+        self._machine.fill(self._whole, _UNWRITTEN, self._bytes)
+
+    def overrun(self) -> str:
+        """On which side it was written outside, or nothing."""
+        for place, start, end in (("before the start of", 0, self._front), ("past the end of", self._end, self._bytes)):
+            guard = np.empty(end - start, np.uint8)
+            self._machine.read(self._whole, guard, byte_offset=start)
+            if not (guard == 0xFF).all():
+                return place
+        return ""

@@ -23,7 +23,7 @@ SHORTEST_MS = 0.001
 
 
 def run_race(desk: Desk, request: Race) -> Rounds:
-    """Milliseconds per call of every contender in every round; who is refused is named."""
+    """Milliseconds per call of every contender in every round; who is refused, or wrong after them, is named."""
     contenders: list[_Contender] = []
     rounds: list[tuple[float, ...]] = []
     at_work = 0
@@ -41,6 +41,8 @@ def run_race(desk: Desk, request: Race) -> Rounds:
             for at_work in order:
                 ms[at_work] = contenders[at_work].slope_ms()
             rounds.append(tuple(ms))
+        for at_work in range(len(contenders)):
+            contenders[at_work].check()
     except Refused as refused:
         return Rounds((), at_work, refused.verdict, str(refused))
     return Rounds(tuple(rounds))
@@ -53,6 +55,7 @@ class _Contender:
         self._request = request
         self._index = index
         self._calls = 1
+        self._made = 0
 
     def warm_up(self) -> None:
         """First launch, with whatever the driver compiles then; choose how many calls make a sample."""
@@ -73,11 +76,25 @@ class _Contender:
                 problem = str(error)
         raise Refused(Verdict.BAD_CLOCK, problem)
 
+    def check(self) -> None:
+        """After the rounds: its result is still right, with scratch as its many runs left it.
+
+        The first run may find operands that another contender spoiled, which are then restored; the second finds what
+        this contender does to them. Raises Refused (`wrong_result`).
+        """
+        loaded = self._desk.checker.load(self._request.problem, "floats", pad_rows=False)
+        for _ in range(2):
+            result = self._desk.checker.check(self._bound, loaded, self._request.launch_s, again=True)
+            if not result.ok:
+                message = f"its result changes after {self._made} calls: {result.message}"
+                raise Refused(Verdict.WRONG_RESULT, message)
+
     def _seconds(self, calls: int) -> float:
         """The host's time of that many back-to-back calls."""
         machine, queue = self._desk.machine, self._desk.machine.plain_queue
         # Many calls are short ones: they last a few CALLS_MS together.
         self._desk.say(Stage("time", self._request.launch_s * min(calls, 2), self._index))
+        self._made += calls
         before = time.perf_counter()
         for _ in range(calls):
             machine.launch(self._bound.program, queue)

@@ -1,4 +1,4 @@
-"""A candidate's trial in the measuring process: verified first, timed after."""
+"""A candidate's trial in the measuring process: verified first, timed after, and judged once more at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH_MS = 1.0
 
 
 def run_trial(desk: Desk, request: Trial) -> Measurement:
-    """Correct first, timed after; raises Refused if the driver or the device refuses."""
+    """Correct first, timed after, and still correct after that; raises Refused if the driver or the device refuses."""
     bound = desk.load(request.rendered, request.binary)
     before = time.perf_counter()
     result, hopeless_ms = _verify(desk, bound, request)
@@ -46,7 +46,14 @@ def run_trial(desk: Desk, request: Trial) -> Measurement:
         )
     desk.leave("time")
     loaded = desk.checker.load(request.problem, "floats", pad_rows=False)
-    samples = _Clock(desk, bound, loaded, request).samples()
+    clock = _Clock(desk, bound, loaded, request)
+    samples = clock.samples()
+    before = time.perf_counter()
+    lasting = desk.checker.judge(bound, loaded)
+    verify_ms += (time.perf_counter() - before) * 1e3
+    if not lasting.ok:
+        message = f"its result changes after {clock.calls} calls: {lasting.message}"
+        return Measurement(Verdict.WRONG_RESULT, error_ratio=lasting.error_ratio, message=message, verify_ms=verify_ms)
     return Measurement(Verdict.CORRECT, samples, error_ratio=result.error_ratio, verify_ms=verify_ms)
 
 
@@ -83,6 +90,8 @@ class _Clock:
         self._desk = desk
         self._bound = bound
         self._request = request
+        self.calls = 0
+        """Products computed so far."""
         bound.point_at(loaded)
 
     def samples(self) -> tuple[float, ...]:
@@ -111,6 +120,7 @@ class _Clock:
     def _measure(self, calls: int) -> float:
         machine, request = self._desk.machine, self._request
         self._desk.say(Stage("time", request.launch_s))
+        self.calls += calls
         events = [machine.launch(self._bound.program) for _ in range(calls)]
         machine.finish()
         time_ms = timing.event_ms(*machine.interval_ns(events[0][0], events[-1][-1])) / calls

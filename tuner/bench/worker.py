@@ -24,6 +24,7 @@ from tuner.bench.messages import (
     Rounds,
     Trial,
 )
+from tuner.bench.words import forget_words
 from tuner.model import Device, MachineError, Measurement, Verdict
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def _serve(pipe: Connection, device: Device) -> None:
     desk = _open_desk(pipe, device)
     pipe.send(Hello())
     while True:
-        reply = _reply(desk, pipe.recv())
+        request = pipe.recv()
+        forget_words()
+        reply = _reply(desk, request)
         pipe.send(reply)
         if isinstance(reply, Mistake) or (isinstance(reply, Done) and reply.poisoned):
             return

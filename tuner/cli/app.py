@@ -80,6 +80,8 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         _silence(sys.stdout)
         return _say("" if error.errno == errno.EPIPE else f"the output cannot be written: {error.strerror}.", FAILED)
+    if result == INTERRUPTED:
+        return _say("interrupted; what was found is kept.", INTERRUPTED)
     return result if isinstance(result, int) else OK
 
 
@@ -88,7 +90,7 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open while we run
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 

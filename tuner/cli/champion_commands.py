@@ -10,7 +10,7 @@ import typer
 
 from tuner.cli import options as o
 from tuner.cli.output import champion_json, console, duration, percent, print_json, problem_json, rate, settings, table
-from tuner.cli.wiring import the_device, the_store
+from tuner.cli.wiring import require_published, the_device, the_store
 from tuner.model import Champion, Problem, Record, Silicon, UserError
 from tuner.store import Event
 
@@ -149,6 +149,7 @@ def _change(
     chosen = the_device(device)
     with the_store(db, upgrade=False) as store:
         champion = verb(store, chosen.silicon, chosen.software, problem)
+        require_published(store)
     if json_output:
         print_json({"champion": None if champion is None else champion_json(champion)})
     elif champion is None:
@@ -167,6 +168,7 @@ def rollback(
     moment = _moment(to)
     with the_store(db, upgrade=False) as store:
         events = store.rollback(moment)
+        require_published(store)
     if json_output:
         print_json({"to": moment.isoformat(), "changes": [_event_json(event) for event in events]})
     elif not events:

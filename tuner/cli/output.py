@@ -49,7 +49,9 @@ def rate(gflops: float | None) -> str:
     """A rate in words, with three significant figures at least."""
     if gflops is None:
         return "-"
-    return f"{gflops / 1000:.2f} TFLOP/s" if gflops >= 10_000 else f"{gflops:.1f} GFLOP/s"
+    if gflops >= 10_000:
+        return f"{gflops / 1000:.2f} TFLOP/s"
+    return f"{gflops:.1f} GFLOP/s" if gflops >= 1 else f"{gflops:.3g} GFLOP/s"
 
 
 def duration(time_ms: float | None) -> str:

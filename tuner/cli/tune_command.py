@@ -18,7 +18,8 @@ from tuner.model import Device, Problem, UserError, Verdict
 from tuner.search import Budget, Outcome, best_json
 from tuner.search import tune as run_tune
 
-DEFAULT_EVALUATIONS = 100
+BUDGETS = {"quick": 50, "normal": 100, "thorough": 200}
+"""Evaluations by name: half of what usually comes within a few percent of the optimum, that, and twice that."""
 
 
 def tune(
@@ -33,7 +34,10 @@ def tune(
     family: Annotated[list[str] | None, typer.Option("--family", help="Only this family; may be repeated.")] = None,
     family_dir: o.FamilyDirOption = None,
     evals: Annotated[
-        int | None, typer.Option("--evals", min=1, help=f"Configurations to evaluate. [default: {DEFAULT_EVALUATIONS}]")
+        int | None, typer.Option("--evals", min=1, help="Configurations to evaluate. [default: as --budget normal]")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="quick (50 evaluations), normal (100) or thorough (200).")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=1, help="Time for everything, race and certificate included.")
@@ -49,20 +53,30 @@ def tune(
         return _nothing_to_tune(problem, json_output)
     if seconds is not None and not isfinite(seconds):
         raise UserError(f"--seconds {seconds} is no time; give a number of seconds, or leave it out for no limit.")
+    limits = _limits(evals, seconds, budget)
     families = the_families(family or [], family_dir or [])
     chosen = the_device(device)
     if problem.dtype == "float64" and not chosen.facts.fp64:
         return _unsupported(problem, chosen, json_output)
     require_room(problem, chosen)
-    budget = Budget(DEFAULT_EVALUATIONS if evals is None and seconds is None else evals, seconds)
     with the_store(db, upgrade=True) as store, Bench.open(chosen) as bench, ProgressDisplay(problem) as display:
-        outcome = run_tune(problem, chosen, families, bench, store, budget, seed=seed, observe=display.observe)
+        outcome = run_tune(problem, chosen, families, bench, store, limits, seed=seed, observe=display.observe)
         where = store.url
     if json_output:
         print_json(outcome_json(outcome, chosen, where))
     else:
         _print_outcome(outcome, chosen, where)
     return _status(outcome)
+
+
+def _limits(evals: int | None, seconds: float | None, budget: str | None) -> Budget:
+    if budget is None:
+        return Budget(BUDGETS["normal"] if evals is None and seconds is None else evals, seconds)
+    if evals is not None:
+        raise UserError("--budget and --evals both say how many configurations to evaluate; give one of them.")
+    if budget not in BUDGETS:
+        raise UserError(f"there is no budget {budget!r}; use one of: {', '.join(BUDGETS)}.")
+    return Budget(BUDGETS[budget], seconds)
 
 
 def _status(outcome: Outcome) -> int:

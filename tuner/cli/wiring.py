@@ -19,6 +19,15 @@ def the_store(url: str | None, *, upgrade: bool) -> Store:
         raise MachineError(str(error)) from error
 
 
+def require_published(store: Store) -> None:
+    """Raise MachineError if what was just stored is not what look-ups are told yet."""
+    if store.unpublished:
+        raise MachineError(
+            f"the change is stored in {store.url}, but {store.snapshot} cannot be written, so look-ups still answer as"
+            " before; mend that and run gemm-tuner db upgrade."
+        )
+
+
 def the_device(text: str | None) -> Device:
     """The device that `text` names, or the best that works."""
     return choose(list_devices(), text)

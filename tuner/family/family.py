@@ -179,6 +179,8 @@ def load_families(extra_dirs: Sequence[Path] = ()) -> dict[str, Family]:
     """The built-in families and those of `extra_dirs`, by name; a UserError if two have the same name."""
     families: dict[str, Family] = {}
     for folder in (template_folder(), *extra_dirs):
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}; give one with families in it.")
         paths = sorted(folder.glob("*.toml"))
         if not paths:
             raise UserError(f"there is no kernel family (a .toml beside a .cl.j2) in {folder}.")

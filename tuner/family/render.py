@@ -10,9 +10,43 @@ from typing import Any
 
 import jinja2
 from jinja2 import meta, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from tuner.model import Rendered, Step, UserError, canonical_json
+
+MOST_STEPS = 1_000_000
+"""Of all loops over `range` in one rendering, and characters or elements that `*` may repeat."""
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """The sandbox, in which nothing can be repeated without end: a template is rendered in the caller's process."""
+
+    intercepted_binops = frozenset(["*", "**"])
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Refuse what would grow beyond any kernel."""
+        for repeated, count in ((left, right), (right, left)):
+            if isinstance(repeated, (str, list, tuple)) and len(repeated) * int(count) > MOST_STEPS:
+                raise SecurityError(f"a repetition of more than {MOST_STEPS:,} elements")
+        if operator == "**" and abs(int(right)) > 64:
+            raise SecurityError("a power above 64")
+        return super().call_binop(context, operator, left, right)
+
+
+class _Steps:
+    """`range` for one rendering, which all its loops together may draw MOST_STEPS from."""
+
+    def __init__(self) -> None:
+        self._left = MOST_STEPS
+
+    def __call__(self, *arguments: int) -> range:
+        steps = range(*arguments)
+        self._left -= len(steps)
+        if self._left < 0:
+            raise SecurityError(f"its loops take more than {MOST_STEPS:,} steps")
+        return steps
 
 
 class Template:
@@ -21,7 +55,7 @@ class Template:
     def __init__(self, path: Path, shared: Sequence[Path], names: Collection[str]) -> None:
         """Check the template at `path`, which may use the variables `names`; a UserError names file and line."""
         self._path = path
-        self._environment = ImmutableSandboxedEnvironment(
+        self._environment = _Sandbox(
             loader=jinja2.FileSystemLoader([path.parent, *shared]),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
@@ -35,7 +69,7 @@ class Template:
     def render(self, variables: Mapping[str, Any]) -> str:
         """The source; whatever goes wrong inside the template is a UserError with its line."""
         try:
-            return self._template.render(variables)
+            return self._template.render({**variables, "range": _Steps()})
         except Exception as error:  # the template is its author's program: any error in it is theirs to mend
             raise UserError(f"{self._line_of(error)}: {_sentence(error)}") from error
 

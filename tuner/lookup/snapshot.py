@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tuner.model import Certificate, Device, Problem, Silicon
 from tuner.store.keys import Key
-from tuner.store.published import Entry, Published, read
+from tuner.store.published import Entry, Published, read, text_of
 
 CHECK_SECONDS = 1.0
 
@@ -99,7 +99,7 @@ class Snapshot:
             seen = (status.st_mtime_ns, status.st_size, status.st_ino)
             if seen == self._seen:
                 return
-            text = self.path.read_text("utf-8", "replace")
+            text = text_of(self.path)
         except (FileNotFoundError, NotADirectoryError):
             self._seen, self._index = None, Index(Published())
             return

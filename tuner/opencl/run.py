@@ -145,6 +145,11 @@ class Machine:
                 cl.enqueue_copy(self.queue, buffer, host)
         return buffer
 
+    def region(self, buffer: Buffer, offset: int, size: int) -> Buffer:
+        """`size` bytes of `buffer` (at least one), from `offset` on, which must be a multiple of the base alignment."""
+        with refusals():
+            return buffer.get_sub_region(offset, max(1, size))
+
     def fill(self, buffer: Buffer, pattern: np.ndarray[Any, Any], size: int) -> None:
         """Overwrite the first `size` bytes with `pattern`."""
         if size:

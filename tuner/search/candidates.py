@@ -47,7 +47,7 @@ class Candidates:
         """The most promising that is free, which leaves; None if none is. `promise` is in the order of `points`."""
         order = np.argsort(-promise, kind="stable")
         for place, index in enumerate(order.tolist()):
-            config = self.configs[index]
+            config: Config = self.configs[index]
             if config not in self._taken:
                 kept = order[place + 1 :] if len(order) <= MOST else order[place + 1 : MOST // 2]
                 self._keep(np.sort(kept))

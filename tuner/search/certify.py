@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.bench.messages import Case
 from tuner.model import Config, Device, Problem, Rendered
+from tuner.search.known import restored
 from tuner.search.ports import Family
 
 LARGEST_SIDE = 2048
@@ -54,15 +55,13 @@ def cases(config: Config, family: Family | None, problem: Problem, device: Devic
     """What `Bench.check` has to run for a certificate of `rendered`, cheapest first.
 
     The source itself in every kind of alpha and beta, from a fresh and from a cached build, run repeatedly; then the
-    configuration on other shapes, where its rules allow them. Without its family (of an older package) only the source
-    itself can be checked.
+    configuration on other shapes, where its rules allow them. Of a family that is gone, or has other
+    axes now, only the source itself can be checked.
     """
     own = [Case(problem, rendered, EVERY_KIND, fresh=True, repeats=REPEATS)]
-    if family is None:
-        return own
-    others = [
-        Case(shape, family.render(config, shape, device), ("plain", "alpha_beta"))
-        for shape in other_shapes(problem)
-        if family.broken_rule(config, shape, device) is None
-    ]
+    others = []
+    for shape in other_shapes(problem):
+        here = restored(family, config, shape, device)
+        if family is not None and here is not None:
+            others.append(Case(shape, family.render(here, shape, device), ("plain", "alpha_beta")))
     return sorted(others, key=lambda case: case.problem.flop) + own

@@ -45,13 +45,12 @@ class Features:
         if not self._least or not configs:
             return np.zeros((len(configs), self.count))
         columns = self._space.columns(configs)
-        return (
-            np.column_stack([_scaled(columns[name], least) for name, least in self._least.items()]) - self._low
-        ) / self._range
+        found = np.column_stack([_scaled(columns[name], least) for name, least in self._least.items()])
+        return np.asarray((found - self._low) / self._range)
 
 
 def _scaled(column: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """Positive numbers as logarithms; where there is a 0, the logarithm begins at 1."""
     if least > 0:
-        return np.log2(np.maximum(column, least))
+        return np.asarray(np.log2(np.maximum(column, least)))
     return np.asarray(np.sign(column) * np.log2(1.0 + np.abs(column)))

@@ -9,7 +9,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tuner.model import Built, Config, Device, Measurement, Problem, Record, Rendered, Verdict
@@ -17,7 +17,7 @@ from tuner.search.known import restored, unchanged
 from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion
 from tuner.search.portfolio import known_good
 from tuner.search.ports import Bench, Family, Store
-from tuner.search.promote import Arena
+from tuner.search.promote import SHORTLIST, Arena
 from tuner.search.proposer import Proposer
 from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
@@ -80,8 +80,10 @@ class _Run:
         self.key = (device.silicon, device.software, problem)
         self.number = store.start_run(*self.key, {"budget": vars(budget), "seed": seed, "families": sorted(families)})
         self.verdicts: Counter[str] = Counter()
+        self._strays: dict[str, Record] = {}
         self._timed: dict[str, Record] = {}
         """The last word on every source with a correct result."""
+        self._builds: dict[str, Built] = {}
         self._pending: deque[Candidate] = deque()
         self._ahead = AHEAD * bench.compilers
         with self.watch("propose"):
@@ -110,7 +112,7 @@ class _Run:
 
     def _arena(self) -> Arena:
         place = (self.problem, self.device, self.families, self.bench, self.store, self.number)
-        return Arena(*place, self.clock, self.watch, self._show)
+        return Arena(*place, self.clock, self.watch, self._show, self._builds)
 
     @property
     def best(self) -> Record | None:
@@ -156,11 +158,22 @@ class _Run:
     def _next_proposal(self) -> tuple[Config, Rendered] | None:
         while (config := self._next_config()) is not None:
             rendered = self._render(config)
-            if rendered.source_hash not in self._known:
-                self._known.add(rendered.source_hash)
+            if rendered.source_hash in self._known:
+                self._proposer.skip(config)  # another spelling of a source that is known
+                continue
+            self._known.add(rendered.source_hash)
+            if rendered.source_hash not in self._strays:
                 return config, rendered
-            self._proposer.skip(config)  # another spelling of a source that is known
+            self._adopt(config, self._strays[rendered.source_hash])
         return None
+
+    def _adopt(self, config: Config, stray: Record) -> None:
+        """What was measured under another name need not be measured again: it is recorded under the present one."""
+        family, when = self.families[config.family], datetime.now(UTC).isoformat()
+        record = replace(stray, config=config, family_hash=family.hash, run=self.number, when=when)
+        self.store.add(record)
+        self._hear(record)
+        self._proposer.tell(config, record.measurement.time_ms)
 
     def _next_config(self) -> Config | None:
         """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
@@ -181,7 +194,7 @@ class _Run:
         candidate = self._pending.popleft()
         built = candidate.building.result()
         measurement = self._measure(candidate, built)
-        self._remember(self._record(candidate, measurement))
+        self._remember(self._record(candidate, measurement), built)
         return True
 
     def _wait_for_builds(self) -> bool:
@@ -222,13 +235,23 @@ class _Run:
         source_hash = candidate.rendered.source_hash
         return Record(*self.key, candidate.config, measurement, source_hash, self.number, now, family.hash)
 
-    def _remember(self, record: Record) -> None:
+    def _remember(self, record: Record, built: Built) -> None:
         with self.watch("store"):
             self.store.add(record)
         self.verdicts[record.measurement.verdict] += 1
         self._proposer.tell(record.config, record.measurement.time_ms)
         self._hear(record)
+        self._keep_build(record.source_hash, built)
         self._show("search", record)
+
+    def _keep_build(self, source_hash: str, built: Built) -> None:
+        """The builds of the fastest are wanted again for the race."""
+        self._builds[source_hash] = built
+        fastest = sorted(self._builds.keys() & self._timed.keys(), key=self._time_of)[:SHORTLIST]
+        self._builds = {source: self._builds[source] for source in fastest}
+
+    def _time_of(self, source_hash: str) -> float:
+        return self._timed[source_hash].measurement.time_ms or math.inf
 
     def _show(self, stage: str, latest: Record | None = None) -> None:
         limits = self.budget.evaluations, self.budget.seconds
@@ -242,9 +265,12 @@ class _Run:
         known: set[str] = set()
         told: dict[Config, float | None] = {}
         for record in self.store.history(*self.key):
-            known.add(record.source_hash)
             config = self._restored(record.config)
-            if config is not None and self._same_source(record):
+            if config is None:  # its family, or its name for an axis, is another now: the source may still turn up
+                self._strays[record.source_hash] = record
+                continue
+            known.add(record.source_hash)
+            if self._same_source(record):
                 told[config] = record.measurement.time_ms  # the last word on a configuration counts
                 self._hear(record)
         self._proposer.refill(list(told.items()))

@@ -12,9 +12,9 @@ from typing import Any
 from tuner import timing
 from tuner.model import Config, Problem, Record
 
-RESERVE_SHARE = 0.2
+RESERVE_SHARE = 0.3
 """Part of a time budget that is kept for the race and the certificate."""
-RESERVE_MOST_S = 40.0
+RESERVE_MOST_S = 60.0
 
 
 @dataclass(frozen=True)

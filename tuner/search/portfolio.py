@@ -1,11 +1,11 @@
-"""Configurations worth trying first: what won before on this silicon, then what the families declare."""
+"""Configurations worth trying first: what won on this silicon and on ones like it, then what the families declare."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 
-from tuner.model import Champion, Config, Device, Problem
+from tuner.model import Champion, Config, Device, Problem, Silicon
 from tuner.search.known import restored
 from tuner.search.ports import Family
 
@@ -16,15 +16,20 @@ MOST = 8
 def known_good(
     champions: Iterable[Champion], families: Mapping[str, Family], problem: Problem, device: Device
 ) -> list[Config]:
-    """Legal configurations to try before searching: champions of this silicon, nearest problem first, then defaults."""
-    mine = [champion for champion in champions if champion.silicon == device.silicon and _alike(champion, problem)]
-    mine.sort(key=lambda champion: _distance(champion.problem, problem))
+    """Legal configurations to try before searching.
+
+    Champions of this silicon, nearest problem first; then those of other silicon of the same vendor and kind, nearest
+    problem and number of compute units first; then the declared defaults. The search does not rest on them: its random
+    start comes all the same.
+    """
+    useful = [champion for champion in champions if _alike(champion, problem) and _similar(champion.silicon, device)]
+    useful.sort(key=lambda champion: (champion.silicon != device.silicon, _distance(champion, problem, device)))
 
     def legal(configs: Iterable[Config]) -> dict[Config, None]:
         found = (restored(families.get(config.family), config, problem, device) for config in configs)
         return dict.fromkeys(config for config in found if config is not None)
 
-    won = list(legal(champion.config for champion in mine))[:MOST]
+    won = list(legal(champion.config for champion in useful))[:MOST]
     declared = legal(config for family in families.values() for config in family.defaults)
     return list({**dict.fromkeys(won), **declared})
 
@@ -39,6 +44,12 @@ def _alike(champion: Champion, problem: Problem) -> bool:
     )
 
 
-def _distance(one: Problem, other: Problem) -> float:
-    pairs = ((one.m, other.m), (one.n, other.n), (one.k, other.k), (one.batch, other.batch))
-    return math.hypot(*(math.log2(a / b) for a, b in pairs))
+def _similar(silicon: Silicon, device: Device) -> bool:
+    return (silicon.vendor, silicon.kind) == (device.silicon.vendor, device.silicon.kind)
+
+
+def _distance(champion: Champion, problem: Problem, device: Device) -> float:
+    """In doublings: how far the champion's product and compute units are from these."""
+    theirs, units = champion.problem, (champion.silicon.compute_units, device.silicon.compute_units)
+    pairs = ((theirs.m, problem.m), (theirs.n, problem.n), (theirs.k, problem.k), (theirs.batch, problem.batch), units)
+    return math.hypot(*(math.log2(max(1, a) / max(1, b)) for a, b in pairs))

@@ -122,17 +122,6 @@ class Store(Protocol):
     ) -> Certificate | None:
         """The certificate of a source on this software."""
 
-    def certify(
-        self,
-        silicon: Silicon,
-        software: Software,
-        problem: Problem,
-        config: Config,
-        source_hash: str,
-        checks: Iterable[str],
-    ) -> Certificate:
-        """Remember the checks a source passed."""
-
     def promote(
         self,
         silicon: Silicon,
@@ -145,8 +134,12 @@ class Store(Protocol):
         time_ms: float | None,
         noise: float | None,
         run: int | None = None,
+        expected: str | None,
+        checks: Iterable[str] | None,
+        record: Record | None,
     ) -> Champion:
-        """Publish a configuration."""
+        """Record, certify and publish a configuration, at once; raises `tuner.store.Superseded` if the champion's
+        source is not `expected` any more."""
 
     def withdraw(
         self, silicon: Silicon, software: Software, problem: Problem, *, reason: str, source_hash: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -17,12 +17,17 @@ from tuner.search.known import unchanged
 from tuner.search.outcome import Clock, Promotion
 from tuner.search.ports import Bench, Family, Store
 from tuner.search.stopwatch import Stopwatch
+from tuner.store import Superseded
 
 SHORTLIST = 5
 """How many are measured again: with noise, the best by one measurement is often not the best."""
 SHORTLIST_ROUNDS = 7
 RACE_SHARE = 0.5
 """Part of the time left that a race may use; the certificate needs the rest."""
+MOST_CHANGES = 3
+"""How often the champion may change under our hands before we give up."""
+RANKING_SHARE = 0.2
+"""Part of the time left that measuring the shortlist again may use."""
 RACE_SECONDS = 120.0
 """What a race may use where no time was given: ten rounds of a kernel of two seconds."""
 OUTCLASSED = 1.05
@@ -55,21 +60,31 @@ class Arena:
     clock: Clock
     watch: Stopwatch
     show: Callable[[str], None]
+    builds: Mapping[str, Built] = field(default_factory=dict)
+    """Builds of the run's fastest, by source hash."""
     last_words: list[Record] = field(default_factory=list)
     """What was recorded about contenders on the way: refusals and the winner's confirmation."""
 
     def decide(self) -> Promotion:
         """Promote the fastest configuration known, if certified and proven faster than the champion; or say why not."""
+        for _ in range(MOST_CHANGES):
+            try:
+                return self._decide_once()
+            except OutOfTime:
+                why = "the time ran out before race and certificate were done; run again to finish them"
+                return Promotion(False, why)
+            except Superseded:
+                continue  # another tuner has published meanwhile: that champion is to be raced
+        return Promotion(False, "other tuners keep changing the champion of this product; run again")
+
+    def _decide_once(self) -> Promotion:
         champion = self.store.champion(self.device.silicon, self.device.software, self.problem)
         if champion is not None and champion.pinned:
             return Promotion(False, "the champion is pinned, and stays until it is unpinned", champion.config)
         records = self._shortlist()
         if not records:
             return Promotion(False, "no configuration gave a correct result")
-        try:
-            return self._decide(champion, self._challengers(champion, self._built(records)))
-        except OutOfTime:
-            return Promotion(False, "the time ran out before race and certificate were done; run again to finish them")
+        return self._decide(champion, self._challengers(champion, self._built(records)))
 
     def _decide(self, champion: Champion | None, contenders: list[Contender]) -> Promotion:
         reason = "none of the fastest configurations could be built and run again"
@@ -93,7 +108,7 @@ class Arena:
                 reason = self._refuse(nominee, confirmed.verdict, f"when measured again: {confirmed.message}")
                 continue
             why = "the first champion here" if result is None else result.reason
-            self._promote(nominee, confirmed, outcome, why)
+            self._promote(champion, nominee, confirmed, outcome, why)
             return Promotion(True, why, nominee.record.config, None if result is None else result.gain)
         return Promotion(False, reason)
 
@@ -142,15 +157,29 @@ class Arena:
         return unchanged(self.families.get(record.config.family), record, self.problem, self.device)
 
     def _built(self, records: Iterable[Record]) -> list[Contender]:
+        """Whatever is built in time; raises OutOfTime if nothing is."""
         rendered = [(record, self._render(record)) for record in records]
-        building = [(record, source, self.bench.build(source)) for record, source in rendered if source is not None]
-        contenders = []
+        known = [(record, source, self._building(source)) for record, source in rendered if source is not None]
+        contenders: list[Contender] = []
         with self.watch("build"):
-            for record, source, future in building:
-                built = self._wait(future.result)
+            for record, source, future in known:
+                try:
+                    built = self._wait(future.result)
+                except OutOfTime:
+                    if contenders:
+                        break
+                    raise
                 if built.verdict is Verdict.CORRECT:
                     contenders.append(Contender(record, source, built))
         return contenders
+
+    def _building(self, rendered: Rendered) -> Future[Built]:
+        built = self.builds.get(rendered.source_hash)
+        if built is None:
+            return self.bench.build(rendered)
+        done: Future[Built] = Future()
+        done.set_result(built)
+        return done
 
     def _wait(self, result: Callable[[float | None], Built]) -> Built:
         try:
@@ -169,18 +198,22 @@ class Arena:
     def _ranking(self, contenders: list[Contender]) -> list[tuple[Contender, float]]:
         """Fastest first with their ms, by interleaved rounds; one that fails is out, and its record says so."""
         self.show("race")
-        while len(contenders) > 1:
-            self._check_time()
+        while len(contenders) > 1 and (rounds_left := self._affordable_rounds(contenders)):
             pairs = [(contender.rendered, contender.built) for contender in contenders]
             try:
                 with self.watch("race"):
-                    rounds = self.bench.rounds(self.problem, pairs, SHORTLIST_ROUNDS)
+                    rounds = self.bench.rounds(self.problem, pairs, rounds_left)
             except ContenderFailed as failure:
                 self._refuse(contenders.pop(failure.index), failure.verdict, f"in the race: {failure.message}")
                 continue
             medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
             return sorted(zip(contenders, medians, strict=True), key=lambda pair: pair[1])
-        return [(contender, 0.0) for contender in contenders]
+        return [(contender, contender.record.measurement.time_ms or 0.0) for contender in contenders]
+
+    def _affordable_rounds(self, contenders: Iterable[Contender]) -> int:
+        """Rounds for a share of the time that is left; a round is three calls of each, or some milliseconds."""
+        one = sum(max(0.05, 3e-3 * (contender.record.measurement.time_ms or 0.0)) for contender in contenders)
+        return min(SHORTLIST_ROUNDS, int(min(1e6, RANKING_SHARE * self.clock.left / one)))
 
     def _race(self, champion: Champion, nominee: Contender) -> timing.RaceResult:
         self._check_time()
@@ -209,22 +242,28 @@ class Arena:
         with self.watch("race"):
             return self.bench.measure(self.problem, nominee.rendered, nominee.built, best_ms=None)
 
-    def _promote(self, nominee: Contender, measurement: Measurement, outcome: CheckOutcome, why: str) -> None:
+    def _promote(
+        self, champion: Champion | None, nominee: Contender, measurement: Measurement, outcome: CheckOutcome, why: str
+    ) -> None:
+        """Raises `Superseded` if another tuner has changed the champion since it was raced."""
         when = datetime.now(UTC).isoformat()
         record = replace(nominee.record, measurement=measurement, run=self.run, when=when)
-        key = (self.device.silicon, self.device.software, self.problem)
         summary = timing.summarise(measurement.samples_ms)
-        self._record(record)
-        self.store.certify(*key, record.config, record.source_hash, outcome.checks)
         self.store.promote(
-            *key,
+            self.device.silicon,
+            self.device.software,
+            self.problem,
             record.config,
             nominee.rendered,
             reason=why,
             time_ms=summary.median_ms,
             noise=summary.noise,
             run=self.run,
+            expected=None if champion is None else champion.rendered.source_hash,
+            checks=outcome.checks,
+            record=record,
         )
+        self.last_words.append(record)
 
     def _withdraw(self, champion: Champion, why: str) -> Champion | None:
         key = (champion.silicon, champion.software, champion.problem)

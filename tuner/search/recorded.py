@@ -52,7 +52,7 @@ class RecordedSpace:
         self._radix = np.cumprod([1, *(len(axis.values) for axis in self.axes[:-1])])
         self._codes = self._rows @ self._radix
         self._by_code = np.argsort(self._codes)
-        self._numbers = self._as_numbers()
+        self._columns = self._derived()
         self.size = (len(self._configs), True)
         self.best_ms = min(time for time in times_ms if time is not None)
 
@@ -98,18 +98,30 @@ class RecordedSpace:
         return next((config for config in ordered if config not in exclude), None)
 
     def columns(self, configs: Sequence[Config]) -> dict[str, NDArray[np.float64]]:
-        """Every parameter as a column of numbers, words by their index."""
-        chosen = self._numbers[[self._number[config] for config in configs]]
-        return {axis.name: column for axis, column in zip(self.axes, chosen.T, strict=True)}
+        """Every parameter as a column of numbers, words by their index; and the quotients that are always whole.
 
-    def _as_numbers(self) -> NDArray[np.float64]:
-        columns = []
-        for position, axis in enumerate(self.axes):
-            numbers = [_number(value) for value in axis.values]
-            known = [number for number in numbers if number is not None]
-            scale = known if len(known) == len(numbers) else list(map(float, range(len(numbers))))
-            columns.append(np.array(scale, dtype=np.float64)[self._rows[:, position]])
-        return np.column_stack(columns) if columns else np.zeros((len(self._configs), 0))
+        A file declares no derived sizes, but where one parameter is a multiple of another throughout, the rules of the
+        kernel made it so, and the quotient is a size that it works with: the loads of a work-item, say.
+        """
+        chosen = [self._number[config] for config in configs]
+        return {name: column[chosen] for name, column in self._columns.items()}
+
+    def _derived(self) -> dict[str, NDArray[np.float64]]:
+        columns = {axis.name: self._numbers(place) for place, axis in enumerate(self.axes)}
+        sizes = {name: column for name, column in columns.items() if column.min() >= 1 and np.ptp(column) > 0}
+        quotients = {
+            f"{one} / {other}": sizes[one] / sizes[other]
+            for one in sizes
+            for other in sizes
+            if one != other and not (sizes[one] % sizes[other]).any()
+        }
+        return {**columns, **quotients}
+
+    def _numbers(self, place: int) -> NDArray[np.float64]:
+        values = self.axes[place].values
+        numbers = [number for value in values if (number := _number(value)) is not None]
+        scale = numbers if len(numbers) == len(values) else range(len(values))
+        return np.array(scale, dtype=np.float64)[self._rows[:, place]]
 
 
 def read_space(path: Path) -> RecordedSpace:

@@ -51,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of it. `fractions[r, e]` is optimum ÷ what repeat r would publish after e + 1 evaluations; 0 for none."""
+    """What came of it. `fractions[r, e]`: optimum ÷ what repeat r would publish after e + 1 evaluations, 0 for none."""
 
     fractions: Floats
     seconds: Floats
@@ -86,7 +86,7 @@ def replay(space: RecordedSpace, settings: Settings, portfolio: Sequence[Config]
 
 
 def portfolio_from(others: Sequence[RecordedSpace], space: RecordedSpace) -> list[Config]:
-    """Up to eight configurations that were the best elsewhere and exist here: the best of each, the second of each, ..."""
+    """Up to eight configurations that exist here and were the best elsewhere, taken from the others in turns."""
     ranked = [
         [config for config in other.fastest(PORTFOLIO_MOST) if space.contains(Config(space.name, config.values))]
         for other in others

@@ -113,7 +113,7 @@ class _Optuna(_Asked):
 
 
 class _Snapped(_Optuna):
-    """An Optuna sampler whose every point is moved to the nearest legal configuration that is free, and that one told."""
+    """An Optuna sampler, each of its points moved to the nearest legal configuration that is free, and told there."""
 
     def _choose(self) -> Config | None:
         trial = self._study.ask(self._distributions)

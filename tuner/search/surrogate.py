@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 TYPICAL_LENGTH = 0.3
 """Median of the prior of length scales, times the square root of the number of features (which lie in [0, 1]): the
 distance between two configurations grows with that root, and they shall tell as much of each other in any space."""
-LENGTH_SPREAD = 0.5
+LENGTH_SPREAD = 0.4
 """Standard deviation of the logarithm of a length scale. Narrow: dozens of points cannot tell twenty scales apart, and
 a process that believes they can stops exploring."""
 NOISE, NOISE_SPREAD = 1e-2, 1.5

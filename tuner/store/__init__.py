@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.store.champions import Event
+    from tuner.store.champions import Event, Superseded
     from tuner.store.flights import Interrupted, Settled
     from tuner.store.opening import open_store
     from tuner.store.place import snapshot_path
@@ -22,11 +22,12 @@ _HOMES = {
     "Process": "process",
     "Settled": "flights",
     "Store": "store",
+    "Superseded": "champions",
     "open_store": "opening",
     "snapshot_path": "place",
 }
 
-__all__ = ["Event", "Interrupted", "Process", "Settled", "Store", "open_store", "snapshot_path"]
+__all__ = ["Event", "Interrupted", "Process", "Settled", "Store", "Superseded", "open_store", "snapshot_path"]
 
 
 def __getattr__(name: str) -> Any:

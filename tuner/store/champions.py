@@ -25,7 +25,7 @@ from tuner.model import (
     canonical_json,
 )
 from tuner.store import certificates, rows
-from tuner.store.keys import Key
+from tuner.store.keys import Key, text_hash
 from tuner.store.schema import champion_log, source
 
 PROMOTE, WITHDRAW, PIN, UNPIN = "promote", "withdraw", "pin", "unpin"
@@ -33,6 +33,10 @@ PROMOTE, WITHDRAW, PIN, UNPIN = "promote", "withdraw", "pin", "unpin"
 
 _MANY = 500
 """Values bound in one statement, well below every database's limit."""
+
+
+class Superseded(Exception):
+    """What a promotion was decided against no longer stands: another tuner was faster, so race again."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,12 @@ def lines(
 
 
 def with_sources(connection: Connection, events: Sequence[Event]) -> list[Event]:
-    """The same lines with their sources; one whose source is lost is left out."""
+    """The same lines with their sources; one whose source is lost or damaged is left out."""
     wanted = sorted({event.rendered.source for event in events})
     texts: dict[str, str] = {}
     for start in range(0, len(wanted), _MANY):
         query = select(source).where(source.c.hash.in_(wanted[start : start + _MANY]))
-        texts.update((row.hash, row.text) for row in connection.execute(query))
+        texts.update((row.hash, row.text) for row in connection.execute(query) if text_hash(row.text) == row.hash)
     return [
         replace(event, rendered=replace(event.rendered, source=texts[event.rendered.source]))
         for event in events
@@ -139,7 +143,8 @@ def with_sources(connection: Connection, events: Sequence[Event]) -> list[Event]
 def append(connection: Connection, event: Event) -> Event:
     """Write one line; returns it with the checks certified now and the moment."""
     held = certificates.of_key(connection, event.key).get(event.rendered.source_hash)
-    event = replace(event, checks=held.checks if held else None, when=rows.now())
+    reason = rows.clean(event.reason, rows.MESSAGE_BYTES)
+    event = replace(event, checks=held.checks if held else None, when=rows.now(), reason=reason)
     rendered = event.rendered.to_json()
     text = rendered.pop("source")
     values = {
@@ -177,14 +182,29 @@ def _event_of(row: Row[Any], key: Key) -> Event:
     )
 
 
+def require(connection: Connection, key: Key, expected: str | None, source_hash: str) -> None:
+    """Raise Superseded unless the source `expected` (None: none) is what is promoted, and `source_hash` not withdrawn.
+
+    A withdrawn source that was certified again since may come back, as the one before it does after a withdrawal.
+    """
+    events = lines(connection, *key)
+    promoted = standings(events).get(key, Standing()).promoted
+    if (promoted.rendered.source_hash if promoted else None) != expected:
+        raise Superseded
+    last = _last_with(events, source_hash)
+    if last is not None and last.action == WITHDRAW and source_hash not in certificates.of_key(connection, key):
+        raise Superseded
+
+
 def withdraw(connection: Connection, key: Key, reason: str, source_hash: str | None) -> list[Event]:
     """Take away a source (by default the champion's) and its certificate; returns the lines written.
 
-    If no promotion is left, the last one that is still certified returns. Raises UserError if there is no champion.
+    If no promotion is left, the last one that is still certified returns. A source that stands no more gets its line
+    too; one that never stood only loses its certificate. Raises UserError if there is no champion to take by default.
     """
     events = log(connection, *key)
     standing = standings(events).get(key, Standing())
-    gone = _standing_with(standing, source_hash)
+    gone = standing.champion if source_hash is None else _last_with(events, source_hash)
     if gone is None and source_hash is None:
         raise UserError(f"{key[2]} has no champion on {key[0].name}; there is nothing to withdraw.")
     certificates.revoke(connection, key, source_hash or (gone.rendered.source_hash if gone else ""))
@@ -196,11 +216,9 @@ def withdraw(connection: Connection, key: Key, reason: str, source_hash: str | N
     return written
 
 
-def _standing_with(standing: Standing, source_hash: str | None) -> Event | None:
-    if source_hash is None:
-        return standing.champion
-    both = (event for event in (standing.pinned, standing.promoted) if event is not None)
-    return next((event for event in both if event.rendered.source_hash == source_hash), None)
+def _last_with(events: Sequence[Event], source_hash: str) -> Event | None:
+    """The last line of a source, if it has one; where it stands, the line that it stands by."""
+    return next((event for event in reversed(events) if event.rendered.source_hash == source_hash), None)
 
 
 def _bring_back(connection: Connection, key: Key, events: list[Event], gone: Event) -> Iterator[Event]:

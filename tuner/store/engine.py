@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -39,6 +40,9 @@ _SENTENCES = {
     sqlite3.SQLITE_BUSY: f"was locked by another program for {BUSY_SECONDS:.0f} s; end that program and try again",
 }
 
+_DAMAGE = re.compile(r"no such (table|column)|table \S+ has no column|malformed|Could not decode to UTF-8")
+"""What SQLite calls an error of the statement, or Python of the text, when a bit of the file has flipped."""
+
 
 def open_engine(place: Place, *, create: bool) -> Engine:
     """An engine on `place`; a missing database file is made only if `create`. Raises UserError, connects to nothing."""
@@ -46,7 +50,7 @@ def open_engine(place: Place, *, create: bool) -> Engine:
         return _server_engine(place)
     address = _address(place.path, create=create)
     engine = create_engine(
-        f"sqlite:///{quote(str(place.path))}",
+        f"sqlite:///{quoted(place.path)}",
         creator=lambda: sqlite3.connect(
             address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         ),
@@ -73,12 +77,19 @@ def _server_engine(place: Place) -> Engine:
 
 
 def _address(path: Path, *, create: bool) -> str:
-    """The URI SQLite opens. In a folder that nobody can write WAL cannot set up its shared memory: then immutable."""
+    """The URI SQLite opens. Who may not write the file or its folder must leave nothing there, for the owner could not
+    open another user's log or shared memory: immutable, or where transactions lie in the log, with its memory as it is.
+    """
     mode = "rwc" if create else "rw"
-    if not create and not os.access(path.parent, os.W_OK):
+    if not create and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         log = path.with_name(f"{path.name}-wal")
-        mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
-    return f"file:{quote(str(path))}?mode={mode}"
+        mode = "ro&readonly_shm=1" if log.exists() and log.stat().st_size else "ro&immutable=1"
+    return f"file:{quoted(path)}?mode={mode}"
+
+
+def quoted(path: Path) -> str:
+    """A path as a URI has it, byte by byte: a name need not be text."""
+    return quote(os.fsencode(path))
 
 
 def _set_pragmas(connection: sqlite3.Connection, _: Any) -> None:
@@ -138,14 +149,28 @@ def exclusive(place: Place) -> Iterator[None]:
     """Hold the lock file of `place` against every other process on this machine. Raises MachineError if that fails."""
     try:
         place.lock.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"cannot make the folder {place.lock.parent}: {error.strerror or error}.") from error
+    try:
         os.close(os.open(place.lock, os.O_RDWR | os.O_CREAT, 0o644))  # what can't be made, filelock would wait for
         held = filelock.FileLock(place.lock, timeout=_LOCK_SECONDS).acquire()
     except filelock.Timeout as error:
         raise MachineError(f"another program has held {place.lock} for {_LOCK_SECONDS:.0f} s; end it first.") from error
     except OSError as error:
-        raise MachineError(f"cannot write to {place.lock.parent}: {error.strerror or error}.") from error
+        reason = f"{error.strerror or error}".rstrip(".")
+        owner = "" if "uid" in reason else _owned_by(place.lock)
+        raise MachineError(f"cannot lock {place.lock}{owner}: {reason}.") from error
     with held:
         yield
+
+
+def _owned_by(path: Path) -> str:
+    """Whose file it is, if it is another user's."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return ""
+    return "" if owner == os.geteuid() else f", which belongs to another user (uid {owner})"
 
 
 @contextmanager
@@ -157,9 +182,15 @@ def plain_errors(place: Place) -> Iterator[None]:
         raise _user_error(place, error.orig) or error from error
     except sqlite3.Error as error:
         raise _user_error(place, error) or error from error
+    except UnicodeDecodeError as error:
+        raise MachineError(f"{place.label} {_SENTENCES[sqlite3.SQLITE_CORRUPT]}.") from error
+    except UnicodeEncodeError as error:
+        raise UserError(f"{error.object!r:.80} cannot be stored: it is no valid Unicode.") from error
 
 
 def _user_error(place: Place, error: BaseException | None) -> MachineError | None:
+    if isinstance(error, sqlite3.OperationalError) and _DAMAGE.match(str(error)):
+        return MachineError(f"{place.label} {_SENTENCES[sqlite3.SQLITE_CORRUPT]}.")
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
         sentence = _SENTENCES.get(code & 0xFF)

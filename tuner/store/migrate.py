@@ -11,14 +11,13 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, inspect, text
 
 from tuner.data import data_folder
 from tuner.model import UserError
-from tuner.store.engine import exclusive, open_engine, plain_errors, set_journal, writing
-from tuner.store.place import Place, file_system
+from tuner.store.engine import exclusive, open_engine, plain_errors, quoted, set_journal, writing
+from tuner.store.place import Place, file_system, opened
 from tuner.store.schema import VERSION_TABLE
 
 _MIGRATIONS = data_folder("db") / "migrations"
@@ -35,13 +34,12 @@ def head() -> str:
     return revisions()[-1]
 
 
-def revision(connection: Connection) -> str | None:
-    """The revision of a database, None for an empty one.
+def revision(connection: Connection, where: str) -> str | None:
+    """The revision of the database at `where`, None for an empty one.
 
     Raises UserError for another program's database and for one that a newer gemm-tuner wrote.
     """
     tables = inspect(connection).get_table_names()
-    where = connection.engine.url.database
     if VERSION_TABLE not in tables:
         if tables and connection.dialect.name == "sqlite":
             raise UserError(f"{where} is the database of another program; give another path.")
@@ -61,7 +59,7 @@ def current(place: Place) -> Engine | None:
         return None
     engine = open_engine(place, create=False)
     with plain_errors(place), engine.connect() as connection:
-        found = revision(connection)
+        found = revision(connection, place.label)
     if found is None:
         return None
     if found != head():
@@ -80,7 +78,7 @@ def upgraded(place: Place, *, to: str = "head", system: Callable[[Path], str] = 
             _look_at(place.path)
         engine = open_engine(place, create=True)
         with engine.connect() as connection:
-            found = revision(connection)
+            found = revision(connection, place.label)
         if found not in (to, head()):
             if found is not None and place.path is not None:
                 copy_aside(place.path, found)
@@ -111,7 +109,7 @@ def copy_aside(path: Path, found: str) -> Path:
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with (
-            closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(unfinished)) as target,
         ):
             source.backup(target)
@@ -124,7 +122,7 @@ def copy_aside(path: Path, found: str) -> Path:
 def _look_at(path: Path) -> bool:
     """Whether there is a database file with something in it. Raises UserError if something else lies there."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(opened(path), "rb") as file:
             start = file.read(16)
     except (FileNotFoundError, NotADirectoryError):
         return False

@@ -5,8 +5,11 @@ Standard library only (platformdirs when nothing was asked for), so that a look-
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -39,17 +42,20 @@ class Place:
     def of(cls, url: str | None = None) -> Place:
         """The place of `url`, which may be a plain path; without one, a file in the user's data folder.
 
-        Raises UserError for a URL that names no file and no server.
+        A link and what it points to are one place, so that they share snapshot and lock. Raises UserError for a URL
+        that names no file and no server.
         """
         url = url or str(data_home() / "tuner.db")
         match = _SQLITE.fullmatch(url)
         if match is None and _URL.match(url):
+            if not _is_unicode(url):
+                raise UserError(f"{url!r} is no database URL; use a file's path or postgresql://...")
             stem = data_home() / f"server-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
             return cls(url, None, stem.with_suffix(".snapshot.json"), stem.with_suffix(".lock"))
-        name = url if match is None else unquote(match["rest"].partition("?")[0].removeprefix("/"))
+        name = url if match is None else _unquoted(match["rest"].partition("?")[0].removeprefix("/"))
         if name in ("", ":memory:"):
             raise UserError(f"{url!r} names no file; give the path of a database file, such as tuner.db.")
-        path = Path(name).expanduser().absolute()
+        path = _real(name)
         beside = path.with_name
         return cls(f"sqlite:///{path}", path, beside(f"{path.name}.snapshot.json"), beside(f"{path.name}.lock"))
 
@@ -57,6 +63,32 @@ class Place:
     def label(self) -> str:
         """What people are told: the path, or the URL without its password."""
         return str(self.path) if self.path else re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", self.url)
+
+
+def _unquoted(name: str) -> str:
+    """A path as it is in a URL, whose bytes need not be text."""
+    return unquote(name, errors="surrogateescape")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether every character can be written as UTF-8: an argument's undecodable bytes cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _real(name: str) -> Path:
+    """The absolute path of a file that need not exist, without links. Raises UserError if no file can have it."""
+    try:
+        path = Path(os.path.realpath(Path(name).expanduser()))
+        os.fsencode(path)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"{name!r} is no path of a file: {error}.") from error
+    if not path.name:
+        raise UserError(f"{path} is a folder; give the path of a database file.")
+    return path
 
 
 def data_home() -> Path:
@@ -69,6 +101,21 @@ def data_home() -> Path:
 def snapshot_path(url: str | None = None) -> Path:
     """The published snapshot of the store at `url`; it need not exist."""
     return Place.of(url).snapshot
+
+
+def opened(path: Path) -> int:
+    """A descriptor to read a regular file by; it never waits, as opening a pipe that nobody writes to would.
+
+    Raises OSError, IsADirectoryError for a folder, also for whatever else is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:

@@ -47,21 +47,21 @@ def collect(connection: Connection) -> published.Published:
 
 
 def is_current(engine: Engine, place: Place) -> bool:
-    """Whether the snapshot was made from the present state of the database."""
+    """Whether the snapshot says what the database does, to the letter: a certificate revoked leaves no new line."""
     with plain_errors(place), engine.connect() as connection:
-        present = state(connection)
+        present = collect(connection)
     try:
-        found = published.read(place.snapshot.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return present == (0, 0) and not place.snapshot.exists()
-    return found.state == present and not found.messages
+        return published.text_of(place.snapshot) == published.write(present)
+    except OSError:
+        return present.state == (0, 0) and not place.snapshot.exists()
 
 
 def replace_text(path: Path, text: str) -> None:
     """Write a file that readers see whole, the old or the new one, also after a power cut. One writer at a time."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
+        unfinished.unlink(missing_ok=True)  # whatever a kill left there, or another program put there
+        with unfinished.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), 0o644)

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tuner.model import (
-    Certificate,
-    Champion,
-    Problem,
-    Rendered,
-    Silicon,
-    Software,
-    canonical_json,
-)
+from tuner.model import Certificate, Champion, canonical_json
+from tuner.store import valid
 from tuner.store.keys import Key, checked_config, text_hash
+from tuner.store.place import opened
 
 FORMAT = 1
 
@@ -88,8 +84,8 @@ def _champion_row(entry: Entry) -> dict[str, Any]:
         "config": found.config.as_dict(),
         "rendered": {**found.rendered.to_json(), "source": text_hash(found.rendered.source)},
         "pinned": found.pinned,
-        "time_ms": _positive(found.time_ms),
-        "noise": _positive(found.noise),
+        "time_ms": valid.positive(found.time_ms),
+        "noise": valid.positive(found.noise),
         "gflops": found.problem.gflops(found.time_ms) if found.time_ms else None,
         "certificate": {"checks": list(held.checks), "when": held.when} if held else None,
         "reason": found.reason,
@@ -171,46 +167,36 @@ def _rows(found: Any, what: str, convert: Any, messages: list[str]) -> Iterator[
     for number, row in enumerate(found if isinstance(found, list) else (), 1):
         try:
             yield convert(row)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except valid.UNREADABLE as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             messages.append(f"{what} {number} of the snapshot is damaged and was ignored: {reason}")
 
 
-def _key_of(row: Mapping[str, Any]) -> Key:
-    return Silicon(**row["silicon"]), Software(**row["software"]), Problem(**row["problem"])
-
-
 def _entry_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Entry:
-    held = row["certificate"]
+    key = valid.key(row)
+    time_ms = valid.positive(row["time_ms"])
+    if time_ms and not math.isfinite(key[2].gflops(time_ms)):
+        raise ValueError(f"{time_ms!r} ms is no time for {key[2]}")
+    held, run = row["certificate"], row["run"]
     champion = Champion(
-        *_key_of(row),
-        config=checked_config(row["family"], row["config"]),
-        rendered=_rendered_of(row["rendered"], sources),
-        time_ms=_positive(row["time_ms"]),
-        noise=_positive(row["noise"]),
-        certificate=Certificate(tuple(held["checks"]), held["when"]) if held else None,
-        reason=row["reason"],
-        when=row["when"],
-        pinned=row["pinned"] is True,
+        *key,
+        config=checked_config(valid.text(row["family"], "the family"), row["config"]),
+        rendered=valid.rendered(row["rendered"], sources),
+        time_ms=time_ms,
+        noise=valid.positive(row["noise"]),
+        certificate=None if held is None else valid.certificate(held),
+        reason=valid.text(row["reason"], "the reason"),
+        when=valid.text(row["when"], "its date"),
+        pinned=valid.flag(row["pinned"], "pinned"),
     )
-    return Entry(champion, row["run"])
-
-
-def _rendered_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Rendered:
-    rendered = Rendered.from_json({**row, "source": sources[row["source"]]})
-    sizes = [size for step in rendered.steps for size in (*step.global_size, *step.local_size)]
-    if not rendered.steps or any(type(size) is not int or size < 1 for size in sizes):
-        raise ValueError("its launch plan is impossible")
-    return rendered
-
-
-def _positive(value: Any) -> float | None:
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{value!r} is no time or noise")
-    return float(value)
+    return Entry(champion, None if run is None else valid.whole(run, "the run"))
 
 
 def _certificate_of(row: Mapping[str, Any]) -> tuple[Key, str, Certificate]:
-    return _key_of(row), row["source_hash"], Certificate(tuple(row["checks"]), row["when"])
+    return valid.key(row), valid.text(row["source_hash"], "source_hash"), valid.certificate(row)
+
+
+def text_of(path: Path) -> str:
+    """The text of a snapshot's file, whatever bytes are in it. Raises OSError also for what is no regular file."""
+    with os.fdopen(opened(path), encoding="utf-8", errors="replace") as file:
+        return file.read()

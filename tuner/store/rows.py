@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, RowMapping, Table, select
+from sqlalchemy import Connection, Row, RowMapping, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tuner.model import (
@@ -159,9 +159,10 @@ def config_of(row: Row[Any] | RowMapping) -> Config:
 
 
 def keep_text(connection: Connection, table: Table, text: str) -> str:
-    """Keep one copy of a text; returns its hash."""
+    """Keep one copy of a text, in place of one that was damaged; returns its hash."""
     key = text_hash(text)
     insert_new(connection, table, {"hash": key, "text": text})
+    connection.execute(update(table).where(table.c.hash == key, table.c.text != text).values(text=text))
     return key
 
 

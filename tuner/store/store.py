@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection, Engine
@@ -53,6 +53,7 @@ class Store:
         self._place = place
         self._process = process
         self._missing = missing
+        self._unpublished = False
 
     def __enter__(self) -> Self:
         """Itself; leaving closes it."""
@@ -79,6 +80,11 @@ class Store:
         return self._place.snapshot
 
     @property
+    def unpublished(self) -> bool:
+        """The last attempt to publish failed: what is stored stands, but a look-up does not know of it yet."""
+        return self._unpublished
+
+    @property
     def version(self) -> str:
         """The schema's revision."""
         return migrate.head()
@@ -99,8 +105,7 @@ class Store:
     def add(self, record: Record) -> None:
         """Remember one trial, and in the same transaction that it is no longer in flight."""
         with self._write() as connection:
-            trials.add(connection, record)
-            flights.land(connection, record.run, record.source_hash)
+            _add(connection, record)
 
     def history(
         self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
@@ -167,12 +172,28 @@ class Store:
         time_ms: float | None,
         noise: float | None,
         run: int | None = None,
+        expected: str | EllipsisType | None = ...,
+        checks: Iterable[str] | None = None,
+        record: Record | None = None,
     ) -> Champion:
-        """Make a configuration, certified before, the champion; returns what is served, which may still be pinned."""
+        """Make a configuration the champion; returns what is served, which may still be pinned.
+
+        With `checks` its certificate is issued, with `record` that trial is added, in the same transaction. `expected`
+        is the `source_hash` of the promoted champion that it was raced against, None for none: raises Superseded, and
+        changes nothing, if another is promoted now, or if this source was withdrawn and not certified since.
+        """
         event = Event(
             PROMOTE, silicon, software, problem, config, rendered, time_ms, noise, run, None, reason, rows.now()
         )
-        return self._append(event)
+        with self._publishing() as connection:
+            if not isinstance(expected, EllipsisType):
+                champions.require(connection, event.key, expected, rendered.source_hash)
+            if record is not None:
+                _add(connection, record)
+            if checks is not None:
+                certificates.certify(connection, event.key, config, rendered.source_hash, checks)
+            champions.append(connection, event)
+            return _required(self._standing(connection, event.key))
 
     def pin(
         self,
@@ -188,9 +209,6 @@ class Store:
     ) -> Champion:
         """Serve this configuration, whatever is promoted, until `unpin`."""
         event = Event(PIN, silicon, software, problem, config, rendered, time_ms, noise, None, None, reason, rows.now())
-        return self._append(event)
-
-    def _append(self, event: Event) -> Champion:
         with self._publishing() as connection:
             champions.append(connection, event)
             return _required(self._standing(connection, event.key))
@@ -267,10 +285,13 @@ class Store:
 
     def publish(self) -> Path:
         """Publish the snapshot anew; every verb that changes what it says does so by itself. Raises UserError."""
+        self._unpublished = True
         try:
-            return publish.publish(self._engine, self._place)
+            path = publish.publish(self._engine, self._place)
         except OSError as error:
             raise MachineError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
+        self._unpublished = False
+        return path
 
     def catch_up(self) -> None:
         """Publish if the snapshot is not what the database says, after a kill between the two, say."""
@@ -331,6 +352,11 @@ class Store:
             self.publish()
         except UserError as error:
             _log.warning("%s The change is stored; run gemm-tuner db upgrade once that is mended.", error)
+
+
+def _add(connection: Connection, record: Record) -> None:
+    trials.add(connection, record)
+    flights.land(connection, record.run, record.source_hash)
 
 
 def _required(champion: Champion | None) -> Champion:

@@ -15,15 +15,20 @@ def start_run(
     connection: Connection, silicon: Silicon, software: Software, problem: Problem, settings: dict[str, Any]
 ) -> int:
     """Open a run; returns its number."""
-    values = {**rows.key_ids(connection, silicon, software, problem), "settings": canonical_json(settings)}
+    values = {**rows.key_ids(connection, silicon, software, problem), "settings": _json(settings)}
     return int(connection.execute(insert(run).values(**values, started=rows.now()).returning(run.c.id)).scalar_one())
 
 
 def finish_run(connection: Connection, number: int, summary: dict[str, Any]) -> None:
     """Close a run with its summary."""
-    values = {"summary": canonical_json(summary), "finished": rows.now()}
+    values = {"summary": _json(summary), "finished": rows.now()}
     if connection.execute(update(run).where(run.c.id == number).values(**values)).rowcount != 1:
         raise ValueError(f"there is no run {number}")
+
+
+def _json(values: dict[str, Any]) -> str:
+    """As JSON that every database takes; what is no Unicode, a file's odd name say, is kept as a question mark."""
+    return canonical_json(values).encode("utf-8", "replace").decode()
 
 
 def add(connection: Connection, record: Record) -> None:

@@ -1,0 +1,94 @@
+"""What a configuration promises: its expected improvement on the best, times its chance of success."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.model import Config
+from tuner.search.features import Features
+from tuner.search.surrogate import Floats, GaussianProcess
+
+CURIOSITY = 1e-3
+"""Worth of a standard deviation: where no improvement is expected any more, the search goes where least is known."""
+LEAST_CHANCE = 1e-5
+"""No configuration is thought to fail for certain because its like did."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was told: configurations that were timed, that failed, and whose outcome is awaited."""
+
+    timed: list[Config]
+    log_times: Floats
+    failed: list[Config]
+    pending: list[Config]
+
+
+class Model:
+    """One process for the logarithm of the time, one for success.
+
+    A failure has no time: it only lowers the chance of success of its like. What is awaited is taken to bring what the
+    model expects ("kriging believer", Ginsbourger et al. 2010), so that a search that runs ahead does not propose the
+    same thing again and again.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._time, self._success = GaussianProcess(features.count), GaussianProcess(features.count)
+        self._learnt = (0, 0)
+        self._threshold: float | None = None
+
+    def learn(self, known: Known) -> None:
+        """Take in what is known; at least one configuration is timed."""
+        timed, failed = self._features.points(known.timed), self._features.points(known.failed)
+        new = (len(timed), len(failed)) != self._learnt
+        self._learnt = (len(timed), len(failed))
+        spread = max(float(known.log_times.std()), 1e-6)
+        values = (known.log_times - known.log_times.mean()) / spread
+        self._best = float(values.min())
+        if new:
+            self._time.fit(timed, values)
+        self._time.condition(timed, values)
+        if known.pending:
+            awaited = self._features.points(known.pending)
+            expected = self._time.predict(awaited)[0]
+            self._time.condition(np.vstack([timed, awaited]), np.concatenate([values, expected]))
+        if len(failed) and new:
+            self._learn_success(timed, failed)
+
+    def _learn_success(self, timed: Floats, failed: Floats) -> None:
+        """Least-squares classification (Rasmussen & Williams 2006, ch. 6.5)."""
+        share = (len(timed) + 1.0) / (len(timed) + len(failed) + 2.0)
+        spread = math.sqrt(share * (1.0 - share))
+        outcomes = np.concatenate([np.full(len(timed), 1.0 - share), np.full(len(failed), -share)]) / spread
+        points = np.vstack([timed, failed])
+        self._success.fit(points, outcomes)
+        self._success.condition(points, outcomes)
+        self._threshold = (0.5 - share) / spread
+
+    def promise(self, points: Floats) -> Floats:
+        """For each point, in standard deviations of the times told."""
+        mean, deviation = self._time.predict(points)
+        promise = expected_improvement(self._best, mean, deviation) + CURIOSITY * deviation
+        if self._threshold is not None:
+            mean, deviation = self._success.predict(points)
+            promise *= np.maximum(LEAST_CHANCE, _normal_cdf((mean - self._threshold) / deviation))
+        return promise
+
+
+def expected_improvement(best: float, mean: Floats, deviation: Floats) -> Floats:
+    """How much lower than `best` a normal variable is expected to come, none counting as 0 (Mockus 1975)."""
+    z = (best - mean) / deviation
+    density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return np.asarray(deviation * (z * _normal_cdf(z) + density))
+
+
+def _normal_cdf(z: Floats) -> Floats:
+    """Abramowitz & Stegun 26.2.17, good to 7.5e-8."""
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    tail = series * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return np.asarray(np.where(z > 0, 1.0 - tail, tail))
