@@ -258,7 +258,8 @@ def test_what_was_in_flight_when_the_machine_went_down_is_never_launched_again(
 
 def measuring_process(folder: Folder, tuner: int) -> int:
     """The oldest child that neither tracks resources nor compiles; the one standing by is younger."""
-    compiling = {int(path.name.rpartition("-")[2]) for path in folder.tmp.glob("gemm-tuner-*/compiler-*")}
+    compilers = (path for path in folder.tmp.glob("gemm-tuner-*/compiler-*") if path.is_dir())
+    compiling = {int(path.name.rpartition("-")[2]) for path in compilers}
     children = []
     for task in Path(f"/proc/{tuner}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
