@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -404,3 +405,20 @@ def test_a_race_that_time_does_not_allow_is_left_out(store: Store, families: dic
     slow = FakeBench(lambda config: 1e6 * valley(config))
     outcome = tuned(slow, store, families, evaluations=10, seconds=300.0)
     assert outcome.promotion.promoted and outcome.promotion.config == outcome.best.config
+
+
+def test_a_restless_confirmation_is_taken_again_and_the_steadiest_counts(
+    store: Store, families: dict[str, Family]
+) -> None:
+    bench = FakeBench()
+    restless = [(2.0, 1.0, 3.0, 2.0, 1.0), (1.5, 1.0, 1.2, 1.4, 1.0), (1.1, 1.1, 1.101, 1.1, 1.1)]
+    trials = bench.measure
+
+    def measure(*arguments: Any, **named: Any) -> Measurement:
+        measured = trials(*arguments, **named)
+        return measured if "on_stage" in named else Measurement(Verdict.CORRECT, restless.pop(0))
+
+    bench.measure = measure  # type: ignore[method-assign]
+    tuned(bench, store, families, evaluations=64)
+    champion = store.champion(*KEY)
+    assert champion is not None and champion.time_ms == 1.1 and restless == []
