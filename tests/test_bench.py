@@ -26,7 +26,7 @@ from tests.bench_kernels import (
     source,
     talkative_compiler,
 )
-from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, DeviceReport, choose
+from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, DeviceReport, OutOfTime, choose
 from tuner.bench.bench import launch_deadline_s
 from tuner.bench.certificate import run_case
 from tuner.bench.compile import CompilePool, worker_count
@@ -300,6 +300,16 @@ def test_two_runs_or_builds_that_differ_are_wrong(fresh: bool, repeats: int) -> 
     outcome = run_case(desk, CaseRun(Case(SMALL, naive(SMALL), fresh=fresh, repeats=repeats), None, 2.0))
     assert outcome.verdict is Verdict.WRONG_RESULT
     assert "differs" in outcome.message
+
+
+def test_a_certificate_ends_with_the_time_there_is(bench: Bench) -> None:
+    cases = [Case(problem, naive(problem)) for problem in (SMALL, Problem.packed(9, 7, 5), Problem.packed(3, 3, 3))]
+    left = iter([1e3] * 4 + [0.0] * 9)
+    with pytest.raises(OutOfTime):
+        bench.check(cases, seconds_left=lambda: next(left))
+    with pytest.raises(OutOfTime):
+        bench.check(cases, seconds_left=lambda: 0.0)
+    assert bench.check(cases, seconds_left=lambda: 1e3).verdict is Verdict.CORRECT
 
 
 def test_a_certificate_of_what_cannot_be_built(bench: Bench) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned, valley
+from tuner.bench import OutOfTime
 from tuner.family import Family, load_family
 from tuner.model import (
     Champion,
@@ -422,3 +423,15 @@ def test_a_restless_confirmation_is_taken_again_and_the_steadiest_counts(
     tuned(bench, store, families, evaluations=64)
     champion = store.champion(*KEY)
     assert champion is not None and champion.time_ms == 1.1 and restless == []
+
+
+def test_a_certificate_that_time_does_not_allow_promotes_nobody(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench()
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        raise OutOfTime
+
+    bench.check = late  # type: ignore[method-assign]
+    outcome = tuned(bench, store, families, evaluations=20)
+    assert not outcome.promotion.promoted and "time ran out" in outcome.promotion.reason
+    assert store.champion(*KEY) is None and tuned(FakeBench(), store, families, evaluations=1).promotion.promoted

@@ -3,7 +3,7 @@
 from tuner.bench.bench import Bench
 from tuner.bench.devices import DeviceReport, choose, list_devices
 from tuner.bench.measurer import BenchError, DeviceLost
-from tuner.bench.messages import Case, CheckOutcome, ContenderFailed
+from tuner.bench.messages import Case, CheckOutcome, ContenderFailed, OutOfTime
 
 __all__ = [
     "Bench",
@@ -13,6 +13,7 @@ __all__ = [
     "ContenderFailed",
     "DeviceLost",
     "DeviceReport",
+    "OutOfTime",
     "choose",
     "list_devices",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from tuner.bench.messages import (
     CaseRun,
     CheckOutcome,
     ContenderFailed,
+    OutOfTime,
     Race,
     Request,
     Rounds,
@@ -132,12 +134,18 @@ class Bench:
         assert isinstance(answer, Measurement)
         return _with_build(answer, built)
 
-    def check(self, cases: Sequence[Case]) -> CheckOutcome:
-        """Run a certificate's cases, in order, up to the first failure."""
+    def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float] = lambda: math.inf) -> CheckOutcome:
+        """Run a certificate's cases, in order, up to the first failure.
+
+        Raises OutOfTime, with every build ended, once `seconds_left()` is no more; a case that runs is run to its end.
+        """
         passed: tuple[str, ...] = ()
         builds = {rendered: self.build(rendered) for rendered in dict.fromkeys(case.rendered for case in cases)}
+        if self.shares_cores:  # no case runs before all are built
+            for future in builds.values():
+                self._built_in_time(future, seconds_left())
         for case in cases:
-            outcome = self._check_one(case, builds[case.rendered].result())
+            outcome = self._check_one(case, self._built_in_time(builds[case.rendered], seconds_left()))
             passed += outcome.checks
             if outcome.verdict is not Verdict.CORRECT:
                 return CheckOutcome(outcome.verdict, passed, outcome.message)
@@ -162,6 +170,15 @@ class Bench:
         if answer.failed is not None:
             raise ContenderFailed(answer.failed, answer.verdict, answer.message)
         return list(answer.ms)
+
+    def _built_in_time(self, building: Future[Built], seconds: float) -> Built:
+        try:
+            if seconds <= 0:
+                raise TimeoutError
+            return building.result(None if math.isinf(seconds) else seconds)
+        except TimeoutError:
+            self.cancel_builds()
+            raise OutOfTime from None
 
     def _check_one(self, case: Case, built: Built) -> CheckOutcome:
         if built.verdict is not Verdict.CORRECT:

@@ -33,6 +33,10 @@ class CheckOutcome:
     message: str = ""
 
 
+class OutOfTime(Exception):
+    """The caller's time was over before the work was done; nothing is known of what was left."""
+
+
 class ContenderFailed(Exception):
     """A contender of a race could not go on; the others are well."""
 

@@ -71,8 +71,8 @@ class Bench(Protocol):
     ) -> Measurement:
         """Verify, then time; `on_stage` is called right before the first launch, `fresh` is in a new process."""
 
-    def check(self, cases: Sequence[Case]) -> CheckOutcome:
-        """Run a certificate's cases; stops at the first failure."""
+    def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float]) -> CheckOutcome:
+        """Run a certificate's cases; stops at the first failure, and raises `tuner.bench.OutOfTime`."""
 
     def rounds(
         self, problem: Problem, contenders: Sequence[tuple[Rendered, Built]], count: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tuner import timing
-from tuner.bench.messages import CheckOutcome, ContenderFailed
+from tuner.bench.messages import CheckOutcome, ContenderFailed, OutOfTime
 from tuner.model import Built, Champion, Device, Measurement, Problem, Record, Rendered, Verdict
 from tuner.search.certify import cases
 from tuner.search.known import unchanged
@@ -35,10 +35,6 @@ RACE_SECONDS = 120.0
 """What a race may use where no time was given: ten rounds of a kernel of two seconds."""
 OUTCLASSED = 1.05
 """A challenger this much slower than the champion in the same few rounds is not worth a race."""
-
-
-class OutOfTime(Exception):
-    """The run's time is over before the champion could be decided on."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +234,8 @@ class Arena:
         config = nominee.record.config
         family = self.families[config.family]
         with self.watch("certify"):
-            return self.bench.check(cases(config, family, self.problem, self.device, nominee.rendered))
+            found = cases(config, family, self.problem, self.device, nominee.rendered)
+            return self.bench.check(found, seconds_left=lambda: self.clock.left)
 
     def _confirmed(self, nominee: Contender) -> Measurement:
         """A fresh measurement: the one that made it the fastest of many is, for that reason alone, too fast.
