@@ -1,11 +1,12 @@
 """The isolated workers: compile pool and measuring process; death and deadline become verdicts, never exceptions."""
 
 from tuner.bench.bench import Bench
-from tuner.bench.devices import DeviceReport, choose, list_devices
+from tuner.bench.devices import NO_DEVICE, DeviceReport, choose, list_devices
 from tuner.bench.measurer import BenchError, DeviceLost
 from tuner.bench.messages import Case, CheckOutcome, ContenderFailed, OutOfTime
 
 __all__ = [
+    "NO_DEVICE",
     "Bench",
     "BenchError",
     "Case",

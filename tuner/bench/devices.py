@@ -21,6 +21,7 @@ _INSTALL = (
     "install your device's driver, or a CPU driver with "
     'pip install "gemm-tuner[intel]" or pip install "gemm-tuner[pocl]"'
 )
+NO_DEVICE = f"No OpenCL device was found: {_INSTALL}."
 _KINDS = {"gpu": 0, "accelerator": 1, "cpu": 2}
 
 
@@ -80,7 +81,7 @@ def choose(reports: Sequence[DeviceReport], text: str | None = None) -> Device:
     none fits, and MachineError if none is there or works.
     """
     if not reports:
-        raise MachineError(f"No OpenCL device was found: {_INSTALL}.")
+        raise MachineError(NO_DEVICE)
     fitting = [report for report in reports if text is None or _means(text, report.device)]
     if not fitting:
         raise UserError(f"No device is called {text!r}; there is: {_listing(reports)}.")

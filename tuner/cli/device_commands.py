@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.bench import DeviceReport, list_devices
+from tuner.bench import NO_DEVICE, DeviceReport, list_devices
 from tuner.cli.options import JsonOption
 from tuner.cli.output import device_json, print_json, software_name, table
 from tuner.model import MachineError
@@ -22,10 +22,6 @@ def devices(json_output: JsonOption = False) -> None:
     table("OpenCL devices, the default first", COLUMNS, [_row(report) for report in reports])
 
 
-NO_DEVICE = (
-    "no OpenCL device was found: install the driver of your device, or a CPU driver with "
-    'pip install "gemm-tuner[intel]" or pip install "gemm-tuner[pocl]".'
-)
 COLUMNS = ("address", "device", "kind", "units", "driver", "memory", "local", "group", "works")
 
 
