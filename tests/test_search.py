@@ -30,6 +30,7 @@ from tuner.model import (
 from tuner.search.portfolio import known_good
 from tuner.search.proposer import Proposer
 from tuner.store import Process, Store, open_store
+from tuner.store.reading import Reading
 
 KEY = (SILICON, SOFTWARE, PROBLEM)
 
@@ -319,6 +320,20 @@ def test_the_search_beats_random(tmp_path: Path) -> None:
     ours = np.median([found(seed) for seed in range(11)])
     lucky = np.median([min(map(valley, space.sample(np.random.default_rng(seed), 40))) for seed in range(11)])
     assert ours < lucky
+
+
+def test_every_sample_of_the_races_is_kept(store: Store, families: dict[str, Family]) -> None:
+    slow = families["grid"].default(PROBLEM, DEVICE)
+    rendered = families["grid"].render(slow, PROBLEM, DEVICE)
+    store.promote(*KEY, slow, rendered, reason="first", time_ms=2.0, noise=0.0, checks=("as told",))
+    outcome = tuned(FakeBench(noise=0.01), store, families, evaluations=40)
+    (run,) = Reading(store).runs(PROBLEM)
+    assert run.summary is not None and run.summary["promoted"] and run.summary["reason"] == outcome.promotion.reason
+    ranking, race = run.summary["races"]
+    assert len(ranking["contenders"]) == 5 and {len(times) for times in ranking["rounds_ms"]} == {5}
+    assert [one["config"] for one in race["contenders"]] == [slow.as_dict(), outcome.promotion.config.as_dict()]
+    assert race["decided"]["gain"] == outcome.promotion.gain
+    assert race["decided"]["gain"] == pytest.approx(np.median([a / b for a, b in race["rounds_ms"]]) - 1)
 
 
 def test_an_interrupt_while_the_winner_is_certified_is_one_too(store: Store, families: dict[str, Family]) -> None:

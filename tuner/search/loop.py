@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from tuner.model import Built, Config, Device, Measurement, Problem, Record, Rendered, Verdict
 from tuner.search.known import restored, unchanged
-from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion
+from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion, Race
 from tuner.search.portfolio import known_good
 from tuner.search.ports import Bench, Family, Store
 from tuner.search.promote import SHORTLIST, Arena
@@ -107,8 +108,20 @@ class _Run:
         for record in () if arena is None else arena.last_words:
             self._hear(record)
         outcome = self._outcome(stopped_by, promotion)
-        self.store.finish_run(self.number, {"evaluated": outcome.evaluated, "stopped_by": stopped_by})
+        self.store.finish_run(self.number, self._summary(outcome, () if arena is None else arena.races))
         return outcome
+
+    def _summary(self, outcome: Outcome, races: Iterable[Race]) -> dict[str, Any]:
+        """What a report wants to know of the run beside its trials."""
+        return {
+            "evaluated": outcome.evaluated,
+            "stopped_by": outcome.stopped_by,
+            "seconds": outcome.seconds,
+            "where_time_went": outcome.where_time_went,
+            "promoted": outcome.promotion.promoted,
+            "reason": outcome.promotion.reason,
+            "races": [race.to_json() for race in races],
+        }
 
     def _arena(self) -> Arena:
         place = (self.problem, self.device, self.families, self.bench, self.store, self.number)

@@ -71,6 +71,26 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Race:
+    """Rounds in which configurations took turns; kept whole, so that a report can show every sample of a decision."""
+
+    contenders: tuple[Config, ...]
+    """The champion first, where it took part as such."""
+    rounds_ms: tuple[tuple[float, ...], ...]
+    """ms per call by the host's clock: for each round one of each contender."""
+    decided: dict[str, Any] | None = None
+    """`gain`, `low`, `high` (95 % interval), `promote`, `reason` of champion against nominee; None for a ranking."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the run's summary."""
+        return {
+            "contenders": [{"family": config.family, "config": config.as_dict()} for config in self.contenders],
+            "rounds_ms": [list(times) for times in self.rounds_ms],
+            "decided": self.decided,
+        }
+
+
+@dataclass(frozen=True)
 class Promotion:
     """How the run ended for the champion."""
 

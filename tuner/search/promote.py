@@ -14,7 +14,7 @@ from tuner.bench.messages import CheckOutcome, ContenderFailed, OutOfTime
 from tuner.model import Built, Champion, Device, Measurement, Problem, Record, Rendered, Verdict
 from tuner.search.certify import cases
 from tuner.search.known import unchanged
-from tuner.search.outcome import Clock, Promotion
+from tuner.search.outcome import Clock, Promotion, Race
 from tuner.search.ports import Bench, Family, Store
 from tuner.search.stopwatch import Stopwatch
 from tuner.store import Superseded
@@ -63,6 +63,8 @@ class Arena:
     """Builds of the run's fastest, by source hash."""
     last_words: list[Record] = field(default_factory=list)
     """What was recorded about contenders on the way: refusals and the winner's confirmation."""
+    races: list[Race] = field(default_factory=list)
+    """Every race run on the way, for the run's summary."""
 
     def decide(self) -> Promotion:
         """Promote the fastest configuration known, if certified and proven faster than the champion; or say why not."""
@@ -205,6 +207,7 @@ class Arena:
             except ContenderFailed as failure:
                 self._refuse(contenders.pop(failure.index), failure.verdict, f"in the race: {failure.message}")
                 continue
+            self.races.append(Race(tuple(contender.record.config for contender in contenders), tuple(rounds)))
             medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
             return sorted(zip(contenders, medians, strict=True), key=lambda pair: pair[1])
         return [(contender, contender.record.measurement.time_ms or 0.0) for contender in contenders]
@@ -223,10 +226,13 @@ class Arena:
         pairs = [(champion.rendered, built), (nominee.rendered, nominee.built)]
         last = self.clock.elapsed + min(RACE_SECONDS, RACE_SHARE * self.clock.left)
         with self.watch("race"):
-            return timing.race(
+            result = timing.race(
                 lambda count: self.bench.rounds(self.problem, pairs, count),
                 deadline=lambda: self.clock.elapsed >= last,
             )
+        decided = {name: getattr(result, name) for name in ("gain", "low", "high", "promote", "reason")}
+        self.races.append(Race((champion.config, nominee.record.config), result.samples, decided))
+        return result
 
     def _certify(self, nominee: Contender) -> CheckOutcome:
         self._check_time()
