@@ -11,6 +11,14 @@ from tuner.bench import Bench, list_devices
 from tuner.model import Device
 
 
+@pytest.fixture(scope="session", autouse=True)
+def private_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests lock devices among themselves, and wait for no other job of this host."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEMM_TUNER_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield
+
+
 @functools.cache
 def working_devices() -> tuple[Device, ...]:
     """Asked for only if a test that needs a device is collected."""

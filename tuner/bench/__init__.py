@@ -2,6 +2,7 @@
 
 from tuner.bench.bench import Bench
 from tuner.bench.devices import NO_DEVICE, DeviceReport, choose, list_devices
+from tuner.bench.lock import DeviceBusy, device_lock, lock_folder
 from tuner.bench.measurer import BenchError, DeviceLost
 from tuner.bench.messages import Case, CheckOutcome, ContenderFailed, OutOfTime
 
@@ -12,9 +13,12 @@ __all__ = [
     "Case",
     "CheckOutcome",
     "ContenderFailed",
+    "DeviceBusy",
     "DeviceLost",
     "DeviceReport",
     "OutOfTime",
     "choose",
+    "device_lock",
     "list_devices",
+    "lock_folder",
 ]

@@ -13,7 +13,7 @@ from tuner.baselines.compare import ROUNDS
 from tuner.bench import Bench, ContenderFailed
 from tuner.cli import options as o
 from tuner.cli.output import device_json, duration, percent, print_json, problem_json, rate, settings, table
-from tuner.cli.wiring import require_room, the_device, the_families, the_store
+from tuner.cli.wiring import measuring, require_room, the_device, the_families, the_store
 from tuner.family import Family
 from tuner.lookup import Answer, Snapshot, lookup, snapshot_path
 from tuner.model import Built, Device, MachineError, Problem, UserError, Verdict
@@ -41,6 +41,7 @@ def bench(
     ] = None,
     family_dir: o.FamilyDirOption = None,
     device: o.DeviceOption = None,
+    wait: o.WaitOption = 0.0,
     db: o.DbOption = None,
     json_output: o.JsonOption = False,
 ) -> None:
@@ -53,7 +54,7 @@ def bench(
     chosen = the_device(device)
     require_room(problem, chosen)
     answer = lookup(Snapshot(snapshot_path(db)), chosen, problem, families)
-    with Bench.open(chosen) as opened:
+    with measuring(chosen, wait) as opened:
         if not answer.certified:
             _certify(answer, families, chosen, problem, opened, db)
         built = opened.build(answer.rendered).result()

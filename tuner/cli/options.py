@@ -28,6 +28,10 @@ FamilyDirOption = Annotated[
     list[Path] | None,
     typer.Option("--family-dir", metavar="DIR", help="A folder with families of your own; may be repeated."),
 ]
+WaitOption = Annotated[
+    float,
+    typer.Option("--wait", min=0, metavar="SECONDS", help="Wait so long for a device that another job measures on."),
+]
 M = Annotated[int, typer.Argument(metavar="M", help="Rows of C.")]
 N = Annotated[int, typer.Argument(metavar="N", help="Columns of C.")]
 K = Annotated[int, typer.Argument(metavar="K", help="Length of the sums.")]

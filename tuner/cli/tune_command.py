@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from tuner import timing
-from tuner.bench import Bench
 from tuner.cli import options as o
 from tuner.cli.output import console as make_console
 from tuner.cli.output import device_json, duration, percent, print_json, problem_json, rate, settings
 from tuner.cli.progress import ProgressDisplay
-from tuner.cli.wiring import require_room, the_device, the_families, the_store
+from tuner.cli.wiring import measuring, require_room, the_device, the_families, the_store
 from tuner.model import Device, Problem, UserError, Verdict
 from tuner.search import Budget, Outcome, best_json
 from tuner.search import tune as run_tune
@@ -44,6 +43,7 @@ def tune(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the search; another for each run by default.")] = None,
     device: o.DeviceOption = None,
+    wait: o.WaitOption = 0.0,
     db: o.DbOption = None,
     json_output: o.JsonOption = False,
 ) -> int:
@@ -59,7 +59,7 @@ def tune(
     if problem.dtype == "float64" and not chosen.facts.fp64:
         return _unsupported(problem, chosen, json_output)
     require_room(problem, chosen)
-    with the_store(db, upgrade=True) as store, Bench.open(chosen) as bench, ProgressDisplay(problem) as display:
+    with the_store(db, upgrade=True) as store, measuring(chosen, wait) as bench, ProgressDisplay(problem) as display:
         outcome = run_tune(problem, chosen, families, bench, store, limits, seed=seed, observe=display.observe)
         where = store.url
     if json_output:

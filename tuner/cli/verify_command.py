@@ -10,7 +10,7 @@ import typer
 from tuner.bench import Bench
 from tuner.cli import options as o
 from tuner.cli.output import champion_json, console, print_json, problem_json, settings
-from tuner.cli.wiring import require_published, require_room, the_device, the_families, the_store
+from tuner.cli.wiring import measuring, require_published, require_room, the_device, the_families, the_store
 from tuner.family import Family
 from tuner.model import Champion, Config, Device, Problem, UserError, Verdict
 from tuner.search import certificate_cases
@@ -29,6 +29,7 @@ def verify(
     math: o.MathOption = "strict",
     family_dir: o.FamilyDirOption = None,
     device: o.DeviceOption = None,
+    wait: o.WaitOption = 0.0,
     db: o.DbOption = None,
     json_output: o.JsonOption = False,
 ) -> int:
@@ -44,7 +45,7 @@ def verify(
         found = _here(store, chosen, problem)
         results = []
         if found:
-            with Bench.open(chosen) as bench:
+            with measuring(chosen, wait) as bench:
                 results = [_verify(store, bench, families, chosen, champion) for champion in found]
             require_published(store)
     if json_output:
@@ -122,6 +123,7 @@ def pin(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the champions' log.")] = "by hand",
     family_dir: o.FamilyDirOption = None,
     device: o.DeviceOption = None,
+    wait: o.WaitOption = 0.0,
     db: o.DbOption = None,
     json_output: o.JsonOption = False,
 ) -> int:
@@ -137,7 +139,7 @@ def pin(
             champion = _pin_champion(store, chosen, problem, reason)
         else:
             config = _configuration(families, family, values or [], problem, chosen)
-            champion = _pin_new(store, families, chosen, problem, config, reason)
+            champion = _pin_new(store, families, chosen, problem, config, reason, wait)
         require_published(store)
     if json_output:
         print_json({"champion": champion_json(champion)})
@@ -157,12 +159,18 @@ def _pin_champion(store: Store, device: Device, problem: Problem, reason: str) -
 
 
 def _pin_new(
-    store: Store, families: dict[str, Family], device: Device, problem: Problem, config: Config, reason: str
+    store: Store,
+    families: dict[str, Family],
+    device: Device,
+    problem: Problem,
+    config: Config,
+    reason: str,
+    wait_s: float,
 ) -> Champion:
     key = (device.silicon, device.software, problem)
     family = families[config.family]
     rendered = family.render(config, problem, device)
-    with Bench.open(device) as bench:
+    with measuring(device, wait_s) as bench:
         outcome = bench.check(certificate_cases(config, family, problem, device, rendered))
     if outcome.verdict is not Verdict.CORRECT:
         raise UserError(f"{config} is not pinned: {outcome.verdict}, {outcome.message}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.bench import choose, list_devices
+from tuner.bench import Bench, choose, device_lock, list_devices, lock_folder
 from tuner.family import Family, load_families
 from tuner.model import Device, MachineError, Problem, UserError, operand_shapes
 from tuner.store import Store, open_store
@@ -31,6 +34,23 @@ def require_published(store: Store) -> None:
 def the_device(text: str | None) -> Device:
     """The device that `text` names, or the best that works."""
     return choose(list_devices(), text)
+
+
+def the_locks() -> Path:
+    """The folder of device locks: one for the whole host, unless the environment names another."""
+    named = os.environ.get("GEMM_TUNER_LOCKS")
+    return Path(named) if named else lock_folder()
+
+
+@contextmanager
+def measuring(device: Device, wait_s: float = 0.0) -> Iterator[Bench]:
+    """A bench on `device`, which is locked meanwhile: two jobs never time each other. Raises DeviceBusy."""
+
+    def say(holder: str) -> None:
+        print(f"gemm-tuner: waiting for {device.name}, in use by {holder}.", file=sys.stderr, flush=True)
+
+    with device_lock(device, the_locks(), wait_s=wait_s, waiting=say), Bench.open(device) as bench:
+        yield bench
 
 
 def the_families(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Family]:
