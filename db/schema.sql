@@ -1,5 +1,22 @@
 -- Generated from db/migrations by `python -m tuner.store.migrate`.
 
+CREATE TABLE calibration (
+	id INTEGER NOT NULL,
+	instance TEXT NOT NULL,
+	silicon_id INTEGER NOT NULL,
+	software_id INTEGER NOT NULL,
+	night_id INTEGER,
+	stage VARCHAR(32) NOT NULL,
+	reading TEXT NOT NULL,
+	"when" VARCHAR(32) NOT NULL,
+	CONSTRAINT pk_calibration PRIMARY KEY (id),
+	CONSTRAINT fk_calibration_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),
+	CONSTRAINT fk_calibration_software_id FOREIGN KEY(software_id) REFERENCES software (id),
+	CONSTRAINT fk_calibration_night_id FOREIGN KEY(night_id) REFERENCES night (id)
+);
+
+CREATE INDEX ix_calibration_instance ON calibration (instance);
+
 CREATE TABLE certificate (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	problem_id INTEGER NOT NULL,
@@ -54,6 +71,26 @@ CREATE TABLE gemm_tuner_schema (
 	CONSTRAINT gemm_tuner_schema_pkc PRIMARY KEY (version_num)
 );
 
+CREATE TABLE imported (
+	id INTEGER NOT NULL,
+	problem_id INTEGER NOT NULL,
+	silicon_id INTEGER NOT NULL,
+	software_id INTEGER NOT NULL,
+	kind VARCHAR(16) NOT NULL,
+	source_hash VARCHAR(64) NOT NULL,
+	body TEXT NOT NULL,
+	body_hash VARCHAR(64) NOT NULL,
+	imported_from TEXT NOT NULL,
+	"when" VARCHAR(32) NOT NULL,
+	CONSTRAINT pk_imported PRIMARY KEY (id),
+	CONSTRAINT fk_imported_problem_id FOREIGN KEY(problem_id) REFERENCES problem (id),
+	CONSTRAINT fk_imported_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),
+	CONSTRAINT fk_imported_software_id FOREIGN KEY(software_id) REFERENCES software (id),
+	CONSTRAINT uq_imported UNIQUE (kind, body_hash)
+);
+
+CREATE INDEX ix_imported_problem_id_silicon_id_software_id ON imported (problem_id, silicon_id, software_id);
+
 CREATE TABLE in_flight (
 	id INTEGER NOT NULL,
 	run_id INTEGER NOT NULL,
@@ -79,6 +116,57 @@ CREATE TABLE in_flight (
 	CONSTRAINT uq_in_flight UNIQUE (run_id, family, config)
 );
 
+CREATE TABLE miss (
+	id INTEGER NOT NULL,
+	problem_id INTEGER NOT NULL,
+	silicon_id INTEGER NOT NULL,
+	software_id INTEGER NOT NULL,
+	origin VARCHAR(32) NOT NULL,
+	asked INTEGER NOT NULL,
+	first VARCHAR(32) NOT NULL,
+	last VARCHAR(32) NOT NULL,
+	CONSTRAINT pk_miss PRIMARY KEY (id),
+	CONSTRAINT fk_miss_problem_id FOREIGN KEY(problem_id) REFERENCES problem (id),
+	CONSTRAINT fk_miss_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),
+	CONSTRAINT fk_miss_software_id FOREIGN KEY(software_id) REFERENCES software (id),
+	CONSTRAINT uq_miss UNIQUE (problem_id, silicon_id, software_id)
+);
+
+CREATE TABLE night (
+	id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	host TEXT NOT NULL,
+	boot TEXT NOT NULL,
+	pid INTEGER NOT NULL,
+	process_started TEXT NOT NULL,
+	started VARCHAR(32) NOT NULL,
+	finished VARCHAR(32),
+	state VARCHAR(16) NOT NULL,
+	"plan" TEXT NOT NULL,
+	progress TEXT NOT NULL,
+	summary TEXT,
+	CONSTRAINT pk_night PRIMARY KEY (id)
+);
+
+CREATE INDEX ix_night_name ON night (name);
+
+CREATE TABLE peak (
+	id INTEGER NOT NULL,
+	silicon_id INTEGER NOT NULL,
+	software_id INTEGER NOT NULL,
+	what VARCHAR(16) NOT NULL,
+	dtype VARCHAR(16) NOT NULL,
+	math VARCHAR(32) NOT NULL,
+	value DOUBLE NOT NULL,
+	noise DOUBLE NOT NULL,
+	method TEXT NOT NULL,
+	"when" VARCHAR(32) NOT NULL,
+	CONSTRAINT pk_peak PRIMARY KEY (id),
+	CONSTRAINT fk_peak_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),
+	CONSTRAINT fk_peak_software_id FOREIGN KEY(software_id) REFERENCES software (id),
+	CONSTRAINT uq_peak UNIQUE (silicon_id, software_id, what, dtype, math)
+);
+
 CREATE TABLE problem (
 	id INTEGER NOT NULL,
 	m INTEGER NOT NULL,
@@ -93,6 +181,32 @@ CREATE TABLE problem (
 	CONSTRAINT pk_problem PRIMARY KEY (id),
 	CONSTRAINT uq_problem UNIQUE (m, n, k, batch, dtype, trans_a, trans_b, math, align)
 );
+
+CREATE TABLE regression (
+	id INTEGER NOT NULL,
+	problem_id INTEGER NOT NULL,
+	silicon_id INTEGER NOT NULL,
+	software_id INTEGER NOT NULL,
+	family TEXT NOT NULL,
+	config TEXT NOT NULL,
+	source_hash VARCHAR(64) NOT NULL,
+	night_id INTEGER,
+	before_ms DOUBLE NOT NULL,
+	now_ms DOUBLE NOT NULL,
+	noise DOUBLE NOT NULL,
+	detail TEXT NOT NULL,
+	opened VARCHAR(32) NOT NULL,
+	closed VARCHAR(32),
+	reason TEXT NOT NULL,
+	acknowledged BOOLEAN NOT NULL,
+	CONSTRAINT pk_regression PRIMARY KEY (id),
+	CONSTRAINT fk_regression_problem_id FOREIGN KEY(problem_id) REFERENCES problem (id),
+	CONSTRAINT fk_regression_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),
+	CONSTRAINT fk_regression_software_id FOREIGN KEY(software_id) REFERENCES software (id),
+	CONSTRAINT fk_regression_night_id FOREIGN KEY(night_id) REFERENCES night (id)
+);
+
+CREATE INDEX ix_regression_problem_id_silicon_id_software_id ON regression (problem_id, silicon_id, software_id);
 
 CREATE TABLE run (
 	id INTEGER NOT NULL,
@@ -156,7 +270,7 @@ CREATE TABLE trial (
 	spill_bytes INTEGER,
 	local_bytes INTEGER,
 	log_hash VARCHAR(64),
-	"when" VARCHAR(32) NOT NULL, time_ms DOUBLE,
+	"when" VARCHAR(32) NOT NULL, time_ms DOUBLE, imported_from TEXT, extra TEXT,
 	CONSTRAINT pk_trial PRIMARY KEY (id),
 	CONSTRAINT fk_trial_problem_id FOREIGN KEY(problem_id) REFERENCES problem (id),
 	CONSTRAINT fk_trial_silicon_id FOREIGN KEY(silicon_id) REFERENCES silicon (id),

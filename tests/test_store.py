@@ -25,6 +25,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_mock_engine
 from sqlalchemy.schema import CreateTable
 
+from tests.journal_conformance import JournalConformance, miss
 from tests.store_conformance import (
     HERE,
     KEY,
@@ -43,7 +44,8 @@ from tuner.store import Process, Store, migrate, open_store, schema
 from tuner.store.engine import open_engine
 from tuner.store.place import Place, file_system
 
-OLD = Path(__file__).parent / "data" / "schema-0001.db"
+DATA = Path(__file__).parent / "data"
+OLD = DATA / "schema-0001.db"
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def sql(path: Path, statement: str) -> list[tuple[object, ...]]:
         return connection.execute(statement).fetchall()
 
 
-class TestFile(StoreConformance):
+class TestFile(StoreConformance, JournalConformance):
     """A database file on a local disk."""
 
     @pytest.fixture
@@ -73,7 +75,7 @@ class TestFile(StoreConformance):
         return lambda process=HERE: open_store(str(path), upgrade=True, process=process)
 
 
-class TestNetworkFile(StoreConformance):
+class TestNetworkFile(StoreConformance, JournalConformance):
     """A database file on a network file system, where WAL cannot be used."""
 
     @pytest.fixture
@@ -371,6 +373,20 @@ def test_reading_makes_no_snapshot_and_no_copy(path: Path) -> None:
 # Upgrades
 
 
+@pytest.mark.parametrize("number", [found.name[7:11] for found in sorted(DATA.glob("schema-*.db"))])
+def test_every_older_schema_is_brought_up_to_date(path: Path, number: str) -> None:
+    """Each file in tests/data was written by the release that had that schema."""
+    path.write_bytes((DATA / f"schema-{number}.db").read_bytes())
+    with open_store(str(path), upgrade=True) as store:
+        assert store.history(*KEY) == [record(1), record(2, Verdict.WRONG_RESULT, message="off by 5")]
+        assert [one.config for one in store.champions()] == [config(1)]
+        assert (store.misses(), store.nights(), store.peaks(SILICON, SOFTWARE), store.check()) == ([], [], [], [])
+
+
+def test_every_older_schema_has_its_file() -> None:
+    assert [found.name[7:11] for found in sorted(DATA.glob("schema-*.db"))] == list(migrate.revisions()[:-1])
+
+
 @pytest.fixture
 def old(path: Path) -> Path:
     """A database that the first migration made, with two trials, a champion and a candidate in flight."""
@@ -462,7 +478,7 @@ def test_the_schema_file_is_up_to_date() -> None:
 def test_the_tables_are_valid_on_postgresql() -> None:
     dialect = create_mock_engine("postgresql+psycopg://", print).dialect
     statements = [str(CreateTable(table).compile(dialect=dialect)) for table in schema.metadata.sorted_tables]
-    assert sum("DOUBLE PRECISION" in statement for statement in statements) == 2
+    assert sum("DOUBLE PRECISION" in statement for statement in statements) == 4
 
 
 # Several threads and processes
@@ -563,7 +579,8 @@ def test_twenty_thousand_trials_come_back(path: Path) -> None:
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 19999) "
             "INSERT INTO trial SELECT i + 1, run_id, problem_id, silicon_id, software_id, family, "
             "'{\"ts\":' || i || '}', family_hash, source_hash, verdict, samples, compile_ms, verify_ms, error_ratio, "
-            'message, registers, spill_bytes, local_bytes, log_hash, "when", time_ms FROM trial, n',
+            'message, registers, spill_bytes, local_bytes, log_hash, "when", time_ms, imported_from, extra '
+            "FROM trial, n",
         )
         found = store.history(*KEY)
     assert [one.config for one in found] == [config(number) for number in range(20_000)]
@@ -610,6 +627,8 @@ def test_a_damaged_trial_is_left_out_and_named(path: Path, change: str, caplog: 
         ("UPDATE source SET text = 'other'", "not the text it was"),
         ("UPDATE champion_log SET plan = '{'", "1 of 1 lines of the champions' log"),
         ("DELETE FROM run", "missing row of run"),
+        ("UPDATE miss SET asked = 'often'", "1 of 1 rows of miss"),
+        ("UPDATE night SET plan = '['", "1 of 1 rows of night"),
     ],
 )
 def test_check_names_what_is_wrong(path: Path, change: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -618,6 +637,8 @@ def test_check_names_what_is_wrong(path: Path, change: str, message: str, monkey
         store.start_run(*KEY, {})
         store.add(record(1))
         promote(store, 1)
+        store.add_misses([miss()])
+        store.start_night("lab", HERE.host, {})
         sql(path, change)
         assert any(message in found for found in store.check())
 

@@ -376,6 +376,12 @@ class Record:
     """UTC, ISO 8601."""
     family_hash: str = ""
     """Of the family's files: when it is unchanged, so is every `source_hash`."""
+    imported_from: str | None = None
+    """Where another store's trial came from; None for our own."""
+    extra: str = ""
+    """Fields of an imported trial that a newer gemm-tuner wrote, as a JSON object; empty without any."""
+    number: int = field(default=0, compare=False)
+    """Its number in the store; 0 until it is stored."""
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.store.champions import Event, Superseded
     from tuner.store.flights import Interrupted, Settled
+    from tuner.store.nouns import LIBRARY_PREFIX, Calibration, Miss, Night, NightState, Peak, Regression
     from tuner.store.opening import open_store
     from tuner.store.place import snapshot_path
     from tuner.store.process import Process
     from tuner.store.store import Store
 
 _HOMES = {
+    "Calibration": "nouns",
     "Event": "champions",
     "Interrupted": "flights",
+    "LIBRARY_PREFIX": "nouns",
+    "Miss": "nouns",
+    "Night": "nouns",
+    "NightState": "nouns",
+    "Peak": "nouns",
     "Process": "process",
+    "Regression": "nouns",
     "Settled": "flights",
     "Store": "store",
     "Superseded": "champions",
@@ -27,7 +35,23 @@ _HOMES = {
     "snapshot_path": "place",
 }
 
-__all__ = ["Event", "Interrupted", "Process", "Settled", "Store", "Superseded", "open_store", "snapshot_path"]
+__all__ = [
+    "LIBRARY_PREFIX",
+    "Calibration",
+    "Event",
+    "Interrupted",
+    "Miss",
+    "Night",
+    "NightState",
+    "Peak",
+    "Process",
+    "Regression",
+    "Settled",
+    "Store",
+    "Superseded",
+    "open_store",
+    "snapshot_path",
+]
 
 
 def __getattr__(name: str) -> Any:

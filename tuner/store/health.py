@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from tuner.model import Verdict
-from tuner.store import champions, rows, schema
+from tuner.store import champions, findings, misses, nights, rows, schema, trials
 from tuner.store.keys import text_hash
 from tuner.store.place import Place
+from tuner.store.process import Process
 
-_TABLES = ("run", "trial", "in_flight", "source", "compile_log", "champion_log", "certificate")
+_TABLES = (
+    *("run", "trial", "in_flight", "source", "compile_log", "champion_log", "certificate"),
+    *("miss", "night", "calibration", "regression", "peak"),
+)
 
 
 def stats(connection: Connection, place: Place, revision: str) -> dict[str, Any]:
     """Rows by table, trials by verdict, champions, bytes on disk, revision."""
-    tables = {
-        name: connection.execute(select(func.count()).select_from(schema.metadata.tables[name])).scalar_one()
-        for name in _TABLES
-    }
+    tables = {name: _count(connection, name) for name in _TABLES}
     verdict = schema.trial.c.verdict
     verdicts = connection.execute(select(verdict, func.count()).group_by(verdict).order_by(verdict))
     standing = champions.standings(champions.lines(connection)).values()
@@ -31,7 +32,13 @@ def stats(connection: Connection, place: Place, revision: str) -> dict[str, Any]
         "tables": tables,
         "verdicts": {row[0]: row[1] for row in verdicts},
         "champions": sum(one.champion is not None for one in standing),
+        "baselines": _trials(connection, trials.LIBRARY),
+        "imported": _trials(connection, ~trials.OURS),
     }
+
+
+def _trials(connection: Connection, which: ColumnElement[bool]) -> int:
+    return int(connection.execute(select(func.count()).select_from(schema.trial).where(which)).scalar_one())
 
 
 def _bytes(place: Place) -> int | None:
@@ -52,6 +59,26 @@ def check(connection: Connection) -> Iterator[str]:
     yield from _bad_trials(connection)
     yield from _bad_texts(connection)
     yield from _bad_events(connection)
+    yield from _unreadable(connection)
+
+
+def _unreadable(connection: Connection) -> Iterator[str]:
+    """The small tables: how many rows of each cannot be read."""
+    readers: dict[str, Callable[[], Sequence[object]]] = {
+        "miss": lambda: misses.listed(connection, None),
+        "night": lambda: nights.listed(connection, Process.current(), None, None),
+        "calibration": lambda: nights.calibrations(connection, None, None, None),
+        "regression": lambda: findings.regressions(connection, open_only=False),
+    }
+    for name, read in readers.items():
+        stored = _count(connection, name)
+        lost = stored - len(read())
+        if lost:
+            yield f"{lost} of {stored} rows of {name} cannot be read"
+
+
+def _count(connection: Connection, name: str) -> int:
+    return int(connection.execute(select(func.count()).select_from(schema.metadata.tables[name])).scalar_one())
 
 
 def _bad_trials(connection: Connection) -> Iterator[str]:

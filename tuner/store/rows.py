@@ -81,13 +81,14 @@ def _made(connection: Connection, noun: Silicon | Software | Problem) -> int:
     return found
 
 
+def device_ids(connection: Connection, silicon: Silicon, software: Software) -> dict[str, int]:
+    """The ids of a device's two nouns as columns to insert; rows are made as needed."""
+    return {"silicon_id": _made(connection, silicon), "software_id": _made(connection, software)}
+
+
 def key_ids(connection: Connection, silicon: Silicon, software: Software, problem: Problem) -> dict[str, int]:
     """The ids of a key as columns to insert; rows are made as needed."""
-    return {
-        "silicon_id": _made(connection, silicon),
-        "software_id": _made(connection, software),
-        "problem_id": _made(connection, problem),
-    }
+    return {**device_ids(connection, silicon, software), "problem_id": _made(connection, problem)}
 
 
 def conditions(
@@ -117,11 +118,11 @@ class Nouns:
         if self._known is not None:
             silicon, software, problem = self._known
             return silicon, software, problem  # type: ignore[return-value]
-        return (
-            self._noun(Silicon, row.silicon_id),
-            self._noun(Software, row.software_id),
-            self._noun(Problem, row.problem_id),
-        )
+        return *self.device(row), self._noun(Problem, row.problem_id)
+
+    def device(self, row: Row[Any]) -> tuple[Silicon, Software]:
+        """Silicon and software of a row that has their two ids."""
+        return self._noun(Silicon, row.silicon_id), self._noun(Software, row.software_id)
 
     def _noun(self, kind: type[_Noun], number: int) -> _Noun:
         if kind not in self._read:
@@ -145,6 +146,11 @@ def readable(rows: Iterable[Row[Any]], read: Callable[[Row[Any]], _Noun], what: 
     if bad:
         _log.warning("%d %s cannot be read and were left out; gemm-tuner db check names them.", bad, what)
     return good
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """As JSON that every database takes; what is no Unicode, a file's odd name say, is kept as a question mark."""
+    return canonical_json(values).encode("utf-8", "replace").decode()
 
 
 def config_columns(config: Config) -> dict[str, str]:
@@ -193,6 +199,8 @@ def trial_columns(connection: Connection, record: Record) -> dict[str, Any]:
         "local_bytes": found.compiler.local_bytes,
         "log_hash": keep_text(connection, schema.compile_log, log) if log else None,
         "when": record.when,
+        "imported_from": record.imported_from,
+        "extra": record.extra or None,
     }
 
 
@@ -208,4 +216,15 @@ def record_of(row: Row[Any], key: Key) -> Record:
         compiler=compiler,
         verify_ms=row.verify_ms,
     )
-    return Record(*key, config_of(row), measurement, row.source_hash, row.run_id, row.when, row.family_hash)
+    return Record(
+        *key,
+        config_of(row),
+        measurement,
+        row.source_hash,
+        row.run_id,
+        row.when,
+        row.family_hash,
+        row.imported_from,
+        row.extra or "",
+        row.id,
+    )

@@ -133,11 +133,14 @@ trial = Table(
     Column("log_hash", ForeignKey("compile_log.hash")),
     Column("when", String(32), nullable=False),
     Column("time_ms", Double),
+    Column("imported_from", Text),
+    Column("extra", Text),
     Index(None, "problem_id", "silicon_id", "software_id"),
     Index(None, "problem_id", "silicon_id", "software_id", "time_ms"),
     Index(None, "verdict"),
 )
-"""`samples` are little-endian float64; `time_ms` is their median, NULL when there is none."""
+"""`samples` are little-endian float64, of a pruned trial the median alone; `time_ms` is their median, NULL when there
+is none. A family that starts with `lib:` is a library, measured as a baseline."""
 
 in_flight = Table(
     "in_flight",
@@ -194,4 +197,100 @@ certificate = Table(
     Column("when", String(32), nullable=False),
     UniqueConstraint("problem_id", "silicon_id", "software_id", "source_hash"),
     sqlite_autoincrement=True,
+)
+
+imported = Table(
+    "imported",
+    metadata,
+    _id(),
+    *_key(),
+    Column("kind", String(16), nullable=False),
+    Column("source_hash", String(64), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("body_hash", String(64), nullable=False),
+    Column("imported_from", Text, nullable=False),
+    Column("when", String(32), nullable=False),
+    UniqueConstraint("kind", "body_hash"),
+    Index(None, "problem_id", "silicon_id", "software_id"),
+)
+"""Other machines' champions and certificates, `body` as it was read: here they are candidates and no more."""
+
+miss = Table(
+    "miss",
+    metadata,
+    _id(),
+    *_key(),
+    Column("origin", String(32), nullable=False),
+    Column("asked", Integer, nullable=False),
+    Column("first", String(32), nullable=False),
+    Column("last", String(32), nullable=False),
+    UniqueConstraint("problem_id", "silicon_id", "software_id"),
+)
+
+night = Table(
+    "night",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("boot", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("process_started", Text, nullable=False),
+    Column("started", String(32), nullable=False),
+    Column("finished", String(32)),
+    Column("state", String(16), nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("summary", Text),
+    Index(None, "name"),
+)
+
+calibration = Table(
+    "calibration",
+    metadata,
+    _id(),
+    Column("instance", Text, nullable=False),
+    Column("silicon_id", ForeignKey("silicon.id"), nullable=False),
+    Column("software_id", ForeignKey("software.id"), nullable=False),
+    Column("night_id", ForeignKey("night.id")),
+    Column("stage", String(32), nullable=False),
+    Column("reading", Text, nullable=False),
+    Column("when", String(32), nullable=False),
+    Index(None, "instance"),
+)
+
+regression = Table(
+    "regression",
+    metadata,
+    _id(),
+    *_key(),
+    Column("family", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("source_hash", String(64), nullable=False),
+    Column("night_id", ForeignKey("night.id")),
+    Column("before_ms", Double, nullable=False),
+    Column("now_ms", Double, nullable=False),
+    Column("noise", Double, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("opened", String(32), nullable=False),
+    Column("closed", String(32)),
+    Column("reason", Text, nullable=False),
+    Column("acknowledged", Boolean, nullable=False),
+    Index(None, "problem_id", "silicon_id", "software_id"),
+)
+
+peak = Table(
+    "peak",
+    metadata,
+    _id(),
+    Column("silicon_id", ForeignKey("silicon.id"), nullable=False),
+    Column("software_id", ForeignKey("software.id"), nullable=False),
+    Column("what", String(16), nullable=False),
+    Column("dtype", String(16), nullable=False),
+    Column("math", String(32), nullable=False),
+    Column("value", Double, nullable=False),
+    Column("noise", Double, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("when", String(32), nullable=False),
+    UniqueConstraint("silicon_id", "software_id", "what", "dtype", "math"),
 )

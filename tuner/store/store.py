@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
-from types import EllipsisType, TracebackType
-from typing import Any, Self
+from types import EllipsisType
+from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from tuner.model import (
     Certificate,
     Champion,
     Config,
-    MachineError,
     Problem,
     Record,
     Rendered,
@@ -26,68 +22,21 @@ from tuner.model import (
     Software,
     UserError,
 )
-from tuner.store import certificates, champions, flights, health, migrate, publish, rows, trials
+from tuner.store import certificates, champions, flights, health, publish, rows, trials
 from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
-from tuner.store.engine import plain_errors, writing
 from tuner.store.flights import Interrupted, Settled
+from tuner.store.journal import Journal
 from tuner.store.keys import Key
-from tuner.store.place import Place
-from tuner.store.process import Process
 
 PUBLISHING_SECONDS = 2.0
 """Longer than this no command takes from its commit to the snapshot."""
 
-_log = logging.getLogger("tuner.store")
 
-
-class Store:
+class Store(Journal):
     """Remembers runs, trials, champions and certificates; safe to use from several threads and processes at once.
 
     Verbs that write raise UserError when the machine does not let them (disk full, read-only, locked for a minute).
     """
-
-    def __init__(self, engine: Engine, place: Place, process: Process, *, missing: bool = False) -> None:
-        """For `open_store`. `missing`: nothing is stored at that place, so nothing can be changed."""
-        self._engine = engine
-        self._writer = writing(engine)
-        self._place = place
-        self._process = process
-        self._missing = missing
-        self._unpublished = False
-
-    def __enter__(self) -> Self:
-        """Itself; leaving closes it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection; the store is of no use after."""
-        self._engine.dispose()
-
-    @property
-    def url(self) -> str:
-        """Where it is, as people are told: a path, or a URL without its password."""
-        return self._place.label
-
-    @property
-    def snapshot(self) -> Path:
-        """Where its snapshot is published."""
-        return self._place.snapshot
-
-    @property
-    def unpublished(self) -> bool:
-        """The last attempt to publish failed: what is stored stands, but a look-up does not know of it yet."""
-        return self._unpublished
-
-    @property
-    def version(self) -> str:
-        """The schema's revision."""
-        return migrate.head()
 
     # Runs and trials
 
@@ -108,16 +57,47 @@ class Store:
             _add(connection, record)
 
     def history(
-        self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
+        self,
+        silicon: Silicon | None = None,
+        software: Software | None = None,
+        problem: Problem | None = None,
+        *,
+        imported: bool = False,
     ) -> list[Record]:
-        """Every trial about the nouns given (None: any), oldest first. A damaged row is left out with a warning."""
+        """Every trial of a configuration about the nouns given (None: any), oldest first; libraries' are `baselines`.
+
+        Other machines' trials are left out unless `imported`. A damaged row is left out with a warning.
+        """
         with self._read() as connection:
-            return trials.history(connection, silicon, software, problem)
+            return trials.history(connection, silicon, software, problem, imported=imported)
 
     def fastest(self, silicon: Silicon, software: Software, problem: Problem, count: int) -> list[Record]:
-        """The `count` correct trials of least median time, fastest first."""
+        """The `count` correct trials, our own, of least median time, fastest first."""
         with self._read() as connection:
-            return trials.history(connection, silicon, software, problem, fastest=count)
+            return trials.fastest(connection, (silicon, software, problem), count)
+
+    def add_baseline(self, record: Record) -> None:
+        """Remember what a library reached: family `lib:<name>`, `version` among its values; run 0: one is opened."""
+        with self._write() as connection:
+            trials.add_baseline(connection, record)
+
+    def baselines(self, silicon: Silicon, software: Software, problem: Problem) -> list[Record]:
+        """What libraries reached here, oldest first."""
+        with self._read() as connection:
+            return trials.baselines(connection, (silicon, software, problem))
+
+    def records(self, batch: int = 1000, after: int = 0) -> Iterator[Record]:
+        """Every trial, libraries' and imported ones too, in the order of `Record.number`, those above `after` only.
+
+        Read `batch` at a time, each batch in a transaction of its own, so that neither memory nor a writer suffers.
+        """
+        while True:
+            with self._read() as connection:
+                found, last = trials.numbered(connection, after, batch)
+            yield from found
+            if last == after:
+                return
+            after = last
 
     # What is being measured right now
 
@@ -283,21 +263,6 @@ class Store:
 
     # The whole
 
-    def publish(self) -> Path:
-        """Publish the snapshot anew; every verb that changes what it says does so by itself. Raises UserError."""
-        self._unpublished = True
-        try:
-            path = publish.publish(self._engine, self._place)
-        except OSError as error:
-            raise MachineError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
-        self._unpublished = False
-        return path
-
-    def catch_up(self) -> None:
-        """Publish if the snapshot is not what the database says, after a kill between the two, say."""
-        if not publish.is_current(self._engine, self._place):
-            self._try_to_publish()
-
     def stats(self) -> dict[str, Any]:
         """Rows by table, trials by verdict, champions, bytes on disk, schema."""
         with self._read() as connection:
@@ -327,31 +292,6 @@ class Store:
             return None
         held = certificates.of_key(connection, key)
         return champions.champion_of(event, event is standing.pinned, held)
-
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        with plain_errors(self._place), self._engine.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
-        if self._missing:
-            raise UserError(f"nothing is stored at {self.url} yet; run gemm-tuner tune first.")
-        with plain_errors(self._place), self._writer.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def _publishing(self) -> Iterator[Connection]:
-        with self._write() as connection:
-            yield connection
-        self._try_to_publish()
-
-    def _try_to_publish(self) -> None:
-        """What is committed stays committed: a snapshot that cannot be written is a warning, and made up for later."""
-        try:
-            self.publish()
-        except UserError as error:
-            _log.warning("%s The change is stored; run gemm-tuner db upgrade once that is mended.", error)
 
 
 def _add(connection: Connection, record: Record) -> None:

@@ -1,0 +1,107 @@
+"""A connection to one store: transactions that read, that write, and that publish the snapshot afterwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+
+from tuner.model import MachineError, UserError
+from tuner.store import migrate, publish
+from tuner.store.engine import plain_errors, writing
+from tuner.store.place import Place
+from tuner.store.process import Process
+
+_log = logging.getLogger("tuner.store")
+
+
+class Session:
+    """What every verb of a store stands on; safe to use from several threads and processes at once."""
+
+    def __init__(self, engine: Engine, place: Place, process: Process, *, missing: bool = False) -> None:
+        """For `open_store`. `missing`: nothing is stored at that place, so nothing can be changed."""
+        self._engine = engine
+        self._writer = writing(engine)
+        self._place = place
+        self._process = process
+        self._missing = missing
+        self._unpublished = False
+
+    def __enter__(self) -> Self:
+        """Itself; leaving closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the store is of no use after."""
+        self._engine.dispose()
+
+    @property
+    def url(self) -> str:
+        """Where it is, as people are told: a path, or a URL without its password."""
+        return self._place.label
+
+    @property
+    def snapshot(self) -> Path:
+        """Where its snapshot is published."""
+        return self._place.snapshot
+
+    @property
+    def unpublished(self) -> bool:
+        """The last attempt to publish failed: what is stored stands, but a look-up does not know of it yet."""
+        return self._unpublished
+
+    @property
+    def version(self) -> str:
+        """The schema's revision."""
+        return migrate.head()
+
+    def publish(self) -> Path:
+        """Publish the snapshot anew; every verb that changes what it says does so by itself. Raises UserError."""
+        self._unpublished = True
+        try:
+            path = publish.publish(self._engine, self._place)
+        except OSError as error:
+            raise MachineError(f"the snapshot {self.snapshot} cannot be written: {error.strerror}.") from error
+        self._unpublished = False
+        return path
+
+    def catch_up(self) -> None:
+        """Publish if the snapshot is not what the database says, after a kill between the two, say."""
+        if not publish.is_current(self._engine, self._place):
+            self._try_to_publish()
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with plain_errors(self._place), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        if self._missing:
+            raise UserError(f"nothing is stored at {self.url} yet; run gemm-tuner tune first.")
+        with plain_errors(self._place), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _publishing(self) -> Iterator[Connection]:
+        with self._write() as connection:
+            yield connection
+        self._try_to_publish()
+
+    def _try_to_publish(self) -> None:
+        """What is committed stays committed: a snapshot that cannot be written is a warning, and made up for later."""
+        try:
+            self.publish()
+        except UserError as error:
+            _log.warning("%s The change is stored; run gemm-tuner db upgrade once that is mended.", error)
