@@ -103,7 +103,7 @@ class FakeBench:
         verdict = self._verdict_of(config)
         if verdict is not Verdict.CORRECT:
             return Measurement(verdict, message="as told")
-        return Measurement(verdict, tuple(self._sample(config) for _ in range(5)))
+        return Measurement(verdict, tuple(self._sample(config) for _ in range(5)), error_ratio=0.1)
 
     def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float] = lambda: 1e9) -> CheckOutcome:
         self.checked += cases

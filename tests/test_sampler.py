@@ -11,12 +11,12 @@ import pytest
 
 from tests.fakes import DEVICE, PROBLEM, small_family, valley
 from tuner.family import load_family
-from tuner.model import Config
+from tuner.model import Config, Verdict
 from tuner.search import candidates
 from tuner.search.candidates import Candidates
 from tuner.search.features import Features
 from tuner.search.promise import expected_improvement
-from tuner.search.sampler import STARTUP
+from tuner.search.sampler import STARTUP, ModelSampler
 from tuner.search.space import Space
 from tuner.search.study import FamilySearch
 from tuner.search.surrogate import GaussianProcess
@@ -139,6 +139,44 @@ def test_failures_teach(space: Space) -> None:
         search.tell(config, None if fails else 10.0 + abs(int(config["x"]) - 8) + abs(int(config["y"]) - 7))
     assert np.mean(failed[:STARTUP]) > 0.2 > np.mean(failed[STARTUP:])
     assert search.best_ms <= 11.0
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WRONG_RESULT, Verdict.COMPILE_FAILED, Verdict.CRASHED, Verdict.TIMED_OUT])
+def test_what_is_like_the_failures_and_the_hung_is_avoided(space: Space, verdict: Verdict) -> None:
+    assert _of_the_bad_half(space, verdict) < 0.25
+
+
+@pytest.mark.parametrize("verdict", [Verdict.BAD_CLOCK, Verdict.UNSUPPORTED])
+def test_a_bad_clock_and_what_the_device_lacks_say_nothing_of_the_configuration(space: Space, verdict: Verdict) -> None:
+    assert 0.3 < _of_the_bad_half(space, verdict) < 0.8
+
+
+def _of_the_bad_half(space: Space, verdict: Verdict) -> float:
+    """Share of the later proposals that go where every one ends in `verdict`; the times are the same in both halves."""
+    search = FamilySearch("grid", space, seed=1)
+    bad = []
+    for _ in range(50):
+        config = search.ask()
+        assert config is not None
+        bad.append(config["z"] == 1)
+        time_ms = 10.0 + abs(int(config["x"]) - 8) + abs(int(config["y"]) - 7)
+        search.tell(config, *((None, verdict) if bad[-1] else (time_ms, Verdict.CORRECT)))
+        assert search.best_ms < np.inf or bad[-1]
+    return float(np.mean(bad[STARTUP:]))
+
+
+def test_what_hung_and_what_failed_come_back_from_history_as_that(space: Space) -> None:
+    search = FamilySearch("grid", space, seed=1)
+    configs = space.sample(np.random.default_rng(0), 4)
+    search.tell(configs[0], 3.0, Verdict.CORRECT)
+    for config, verdict in zip(configs[1:], (Verdict.TIMED_OUT, Verdict.WRONG_RESULT, Verdict.BAD_CLOCK), strict=True):
+        search.tell(config, None, verdict)
+    sampler = search._study.sampler
+    assert isinstance(sampler, ModelSampler)
+    known = sampler._known(search._study, -1)
+    assert (known.timed, known.failed) == (configs[:1], configs[1:3])
+    assert (known.slow, known.pending) == (configs[1:2], configs[3:])
+    assert search.taken == set(configs) and known.log_times.tolist() == [pytest.approx(np.log(3.0))]
 
 
 def test_when_all_fail_the_search_goes_on(space: Space) -> None:

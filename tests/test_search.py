@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned, valley
+from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, config_of, small_family, tuned, valley
 from tuner.bench import OutOfTime
 from tuner.family import Family, load_family
 from tuner.model import (
@@ -93,6 +93,34 @@ def test_a_wrong_configuration_has_no_time_and_is_never_best(store: Store, famil
     assert outcome.verdicts[Verdict.WRONG_RESULT] == 8
     assert outcome.best.config["x"] != 8
     assert all(record.measurement.time_ms is None for record in store.history(*KEY) if record.config["x"] == 8)
+
+
+def test_a_candidate_that_was_cut_short_is_never_the_best_nor_a_nominee(
+    store: Store, families: dict[str, Family]
+) -> None:
+    """It is told as slow, and there it ends: even where all that was better is refused, it is nobody's champion."""
+    checked = {Config.of("grid", x=5, y=y) for y in (2, 3, 4)}
+    bench = FakeBench(certifies=lambda config: config not in checked)
+    whole = bench.measure
+
+    def measure(*arguments: Any, **named: Any) -> Measurement:
+        measured = whole(*arguments, **named)
+        return measured if config_of(arguments[1]) in checked else replace(measured, error_ratio=None)
+
+    bench.measure = measure  # type: ignore[method-assign]
+    outcome = tuned(bench, store, families, evaluations=64)
+    assert outcome.verdicts == {Verdict.CORRECT: 64}
+    assert outcome.best is None and not outcome.promotion.promoted
+    assert store.champion(*KEY) is None
+    assert {config_of(case.rendered) for case in bench.checked} == checked
+
+
+def test_the_best_is_found_again_when_the_best_so_far_is_refused(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench(certifies=lambda config: config["x"] != 5, races=lambda config: config["x"] != 4)
+    outcome = tuned(bench, store, families, evaluations=64)
+    last = {record.source_hash: record for record in store.history(*KEY)}
+    correct = [record.measurement.time_ms for record in last.values() if record.measurement.time_ms is not None]
+    assert len(correct) < 64 and outcome.best.measurement.time_ms == min(correct)
 
 
 def test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end(store: Store, tmp_path: Path) -> None:

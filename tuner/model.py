@@ -360,6 +360,14 @@ class Measurement:
         """Median of the raw samples, or None without a correct result."""
         return statistics.median(self.samples_ms) if self.samples_ms else None
 
+    @property
+    def is_checked(self) -> bool:
+        """It is correct by every check of a trial; false also for a slow candidate that was cut short after the first.
+
+        The float pass, which comes last, leaves its error ratio.
+        """
+        return self.verdict is Verdict.CORRECT and self.error_ratio is not None
+
 
 @dataclass(frozen=True)
 class Record:

@@ -84,6 +84,8 @@ class _Run:
         self._strays: dict[str, Record] = {}
         self._timed: dict[str, Record] = {}
         """The last word on every source with a correct result."""
+        self._best: Record | None = None
+        """The fastest of these, as far as it is known."""
         self._builds: dict[str, Built] = {}
         self._pending: deque[Candidate] = deque()
         self._ahead = AHEAD * bench.compilers
@@ -130,13 +132,19 @@ class _Run:
     @property
     def best(self) -> Record | None:
         """The fastest of what is, by the last word on it, correct."""
-        return min(self._timed.values(), key=lambda record: record.measurement.time_ms or math.inf, default=None)
+        if self._best is None:
+            self._best = min(self._timed.values(), key=_time_ms, default=None)
+        return self._best
 
     def _hear(self, record: Record) -> None:
-        if record.measurement.time_ms is None:
-            self._timed.pop(record.source_hash, None)
-        else:
+        """The last word on its source; a candidate that was cut short has a time to learn from, but no full check."""
+        before = self._timed.pop(record.source_hash, None)
+        if before is not None and before is self._best:
+            self._best = None  # to be looked for again
+        if record.measurement.is_checked:
             self._timed[record.source_hash] = record
+            if self._best is not None and _time_ms(record) < _time_ms(self._best):
+                self._best = record
 
     @property
     def evaluated(self) -> int:
@@ -186,7 +194,7 @@ class _Run:
         record = replace(stray, config=config, family_hash=family.hash, run=self.number, when=when)
         self.store.add(record)
         self._hear(record)
-        self._proposer.tell(config, record.measurement.time_ms)
+        self._proposer.tell(config, record.measurement.time_ms, record.measurement.verdict)
 
     def _next_config(self) -> Config | None:
         """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
@@ -252,7 +260,7 @@ class _Run:
         with self.watch("store"):
             self.store.add(record)
         self.verdicts[record.measurement.verdict] += 1
-        self._proposer.tell(record.config, record.measurement.time_ms)
+        self._proposer.tell(record.config, record.measurement.time_ms, record.measurement.verdict)
         self._hear(record)
         self._keep_build(record.source_hash, built)
         self._show("search", record)
@@ -260,11 +268,8 @@ class _Run:
     def _keep_build(self, source_hash: str, built: Built) -> None:
         """The builds of the fastest are wanted again for the race."""
         self._builds[source_hash] = built
-        fastest = sorted(self._builds.keys() & self._timed.keys(), key=self._time_of)[:SHORTLIST]
-        self._builds = {source: self._builds[source] for source in fastest}
-
-    def _time_of(self, source_hash: str) -> float:
-        return self._timed[source_hash].measurement.time_ms or math.inf
+        fastest = sorted(self._builds.keys() & self._timed.keys(), key=lambda source: _time_ms(self._timed[source]))
+        self._builds = {source: self._builds[source] for source in fastest[:SHORTLIST]}
 
     def _show(self, stage: str, latest: Record | None = None) -> None:
         limits = self.budget.evaluations, self.budget.seconds
@@ -276,7 +281,7 @@ class _Run:
     def _take_in_history(self) -> set[str]:
         """Tell the proposer what is known; returns the source hashes that need no second measurement."""
         known: set[str] = set()
-        told: dict[Config, float | None] = {}
+        told: dict[Config, Measurement] = {}
         for record in self.store.history(*self.key):
             config = self._restored(record.config)
             if config is None:  # its family, or its name for an axis, is another now: the source may still turn up
@@ -284,7 +289,7 @@ class _Run:
                 continue
             known.add(record.source_hash)
             if self._same_source(record):
-                told[config] = record.measurement.time_ms  # the last word on a configuration counts
+                told[config] = record.measurement  # the last word on a configuration counts
                 self._hear(record)
         self._proposer.refill(list(told.items()))
         return known
@@ -327,3 +332,7 @@ class _Run:
             self.clock.elapsed,
             stopped_by,
         )
+
+
+def _time_ms(record: Record) -> float:
+    return record.measurement.time_ms or math.inf

@@ -19,18 +19,21 @@ LEAST_CHANCE = 1e-5
 
 @dataclass(frozen=True)
 class Known:
-    """What was told: configurations that were timed, that failed, and whose outcome is awaited."""
+    """What was told: configurations that were timed, that failed, and of which nothing is known (yet)."""
 
     timed: list[Config]
     log_times: Floats
     failed: list[Config]
     pending: list[Config]
+    slow: list[Config]
+    """Those of the failed that did not finish in time."""
 
 
 class Model:
     """One process for the logarithm of the time, one for success.
 
-    A failure has no time: it only lowers the chance of success of its like. What is awaited is taken to bring what the
+    A failure has no time: it only lowers the chance of success of its like. What did not finish in time is as slow as
+    the slowest that did, at least, and is taken for that too. What is awaited is taken to bring what the
     model expects ("kriging believer", Ginsbourger et al. 2010), so that a search that runs ahead does not propose the
     same thing again and again.
     """
@@ -43,11 +46,12 @@ class Model:
 
     def learn(self, known: Known) -> None:
         """Take in what is known; at least one configuration is timed."""
-        timed, failed = self._features.points(known.timed), self._features.points(known.failed)
+        timed, failed = self._features.points(known.timed + known.slow), self._features.points(known.failed)
         new = (len(timed), len(failed)) != self._learnt
         self._learnt = (len(timed), len(failed))
-        spread = max(float(known.log_times.std()), 1e-6)
-        values = (known.log_times - known.log_times.mean()) / spread
+        log_times = np.append(known.log_times, np.full(len(known.slow), known.log_times.max()))
+        spread = max(float(log_times.std()), 1e-6)
+        values = (log_times - log_times.mean()) / spread
         self._best = float(values.min())
         if new:
             self._time.fit(timed, values)
@@ -57,7 +61,7 @@ class Model:
             expected = self._time.predict(awaited)[0]
             self._time.condition(np.vstack([timed, awaited]), np.concatenate([values, expected]))
         if len(failed) and new:
-            self._learn_success(timed, failed)
+            self._learn_success(timed[: len(known.timed)], failed)
 
     def _learn_success(self, timed: Floats, failed: Floats) -> None:
         """Least-squares classification (Rasmussen & Williams 2006, ch. 6.5)."""

@@ -135,7 +135,7 @@ class Arena:
         last: dict[str, Record] = {}
         for record in self.store.history(silicon, software, self.problem):
             last[record.source_hash] = record
-        timed = [record for record in last.values() if record.measurement.time_ms is not None]
+        timed = [record for record in last.values() if record.measurement.is_checked]
         timed.sort(key=lambda record: record.measurement.time_ms or 0.0)
         barred = self._withdrawn()
         found: list[Record] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tuner.model import Config
+from tuner.model import Config, Measurement, Verdict
 from tuner.search.space import Space
 from tuner.search.study import FamilySearch
 
@@ -33,13 +33,13 @@ class Proposer:
         self._rng = np.random.default_rng([seed, 0x9E3779B9])
         self._first = deque(config for config in first if config.family in self._families)
 
-    def refill(self, history: Sequence[tuple[Config, float | None]]) -> None:
-        """Take in what is known: (configuration, time in ms or None if it failed), oldest first."""
+    def refill(self, history: Sequence[tuple[Config, Measurement]]) -> None:
+        """Take in what is known of each configuration, oldest first."""
         for name, family in self._families.items():
-            mine = [(config, time_ms) for config, time_ms in history if config.family == name]
+            mine = [(config, measured) for config, measured in history if config.family == name]
             family.taken.update(config for config, _ in mine)
-            for config, time_ms in _most_telling(mine):
-                family.tell(config, time_ms)
+            for config, measured in _most_telling(mine):
+                family.tell(config, measured.time_ms, measured.verdict)
 
     def propose(self) -> Config | None:
         """The next configuration to measure, or None when every space is exhausted."""
@@ -54,9 +54,9 @@ class Proposer:
                 return proposal
         return None
 
-    def tell(self, config: Config, time_ms: float | None) -> None:
-        """The outcome of a proposal: its time in ms, or None if it has none."""
-        self._families[config.family].tell(config, time_ms)
+    def tell(self, config: Config, time_ms: float | None, verdict: Verdict | None = None) -> None:
+        """The outcome of a proposal: its time in ms, or None if it has none, and then, where it is known, why."""
+        self._families[config.family].tell(config, time_ms, verdict)
 
     def skip(self, config: Config) -> None:
         """Never propose this configuration."""
@@ -78,10 +78,11 @@ class Proposer:
         return others[int(self._rng.choice(len(others), p=weights / weights.sum()))]
 
 
-def _most_telling(history: list[tuple[Config, float | None]]) -> list[tuple[Config, float | None]]:
+def _most_telling(history: list[tuple[Config, Measurement]]) -> list[tuple[Config, Measurement]]:
     if len(history) <= HISTORY_LIMIT:
         return history
-    timed = sorted((pair for pair in history if pair[1] is not None), key=lambda pair: pair[1] or math.inf)
+    timed = [pair for pair in history if pair[1].time_ms is not None]
+    timed.sort(key=lambda pair: pair[1].time_ms or math.inf)
     keep = {config for config, _ in timed[: HISTORY_LIMIT // 4]}
     recent = [pair for pair in history if pair[0] not in keep][-(HISTORY_LIMIT - len(keep)) :]
     return timed[: HISTORY_LIMIT // 4] + recent

@@ -26,6 +26,9 @@ BEST = 8
 STRAY = 0.1
 """Share of the proposals drawn at random throughout, the way out of a dead end that the model does not see."""
 
+NOTED = "verdict"
+"""Attribute of a trial without a time: that it did not finish in time (then it failed), or says nothing (pruned)."""
+
 
 class Exhausted(Exception):
     """Every legal configuration was proposed."""
@@ -54,7 +57,7 @@ class ModelSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The indices of a legal configuration that is not taken; raises `Exhausted` when there is none."""
-        config = self._choose(self._known(study, trial))
+        config = self._choose(self._known(study, trial.number))
         indices = self._space.indices(config)
         return {name: indices[name] for name in search_space}
 
@@ -62,15 +65,17 @@ class ModelSampler(BaseSampler):
         """Never asked for: every axis with a choice is part of the relative search space."""
         raise NotImplementedError("every axis is part of the relative search space")
 
-    def _known(self, study: Study, current: FrozenTrial) -> Known:
+    def _known(self, study: Study, current: int) -> Known:
         of: dict[TrialState, list[FrozenTrial]] = {state: [] for state in TrialState}
         for trial in study.get_trials(deepcopy=False):
-            if trial.number != current.number:
+            if trial.number != current:
                 of[trial.state].append(trial)
         log_times = np.array([trial.value for trial in of[TrialState.COMPLETE]], dtype=np.float64)
-        states = (TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
-        timed, failed, pending = ([self._config(trial) for trial in of[state]] for state in states)
-        return Known(timed, log_times, failed, pending)
+        late = [trial for trial in of[TrialState.FAIL] if NOTED in trial.user_attrs]
+        unheard = [trial for trial in of[TrialState.PRUNED] if NOTED in trial.user_attrs]
+        groups = (of[TrialState.COMPLETE], of[TrialState.FAIL], [*of[TrialState.RUNNING], *unheard], late)
+        timed, failed, pending, slow = ([self._config(trial) for trial in group] for group in groups)
+        return Known(timed, log_times, failed, pending, slow)
 
     def _config(self, trial: FrozenTrial) -> Config:
         values = {axis.name: axis.values[trial.params.get(axis.name, 0)] for axis in self._space.axes}

@@ -7,9 +7,14 @@ import math
 import optuna
 from optuna.trial import Trial, TrialState, create_trial
 
-from tuner.model import Config
-from tuner.search.sampler import Exhausted, ModelSampler, distributions
+from tuner.model import Config, Verdict
+from tuner.search.sampler import NOTED, Exhausted, ModelSampler, distributions
 from tuner.search.space import Space
+
+SAYS_NOTHING = frozenset({Verdict.BAD_CLOCK, Verdict.UNSUPPORTED})
+"""Verdicts that speak of the clock or of the device, not of the configuration."""
+NOTEWORTHY = SAYS_NOTHING | {Verdict.TIMED_OUT}
+"""Verdicts that the sampler is told; all others without a time are failures alike."""
 
 
 class FamilySearch:
@@ -46,20 +51,34 @@ class FamilySearch:
         self._asked[chosen] = trial
         return chosen
 
-    def tell(self, config: Config, time_ms: float | None) -> None:
-        """The outcome of a configuration, asked for or from history; a failure is told as one, without any value."""
+    def tell(self, config: Config, time_ms: float | None, verdict: Verdict | None = None) -> None:
+        """The outcome of a configuration, asked for or from history; a failure is told as one, without any value.
+
+        What did not finish in time is told as slow; a verdict that says nothing of the configuration teaches nothing.
+        """
         self.taken.add(config)
         if time_ms is not None:
             self.best_ms = min(self.best_ms, time_ms)
-        state = TrialState.FAIL if time_ms is None else TrialState.COMPLETE
+        state = TrialState.COMPLETE if time_ms is not None else TrialState.FAIL
+        if verdict in SAYS_NOTHING:
+            state = TrialState.PRUNED
         value = None if time_ms is None else math.log(time_ms)
+        attributes = {NOTED: verdict.value} if verdict in NOTEWORTHY else {}
         trial = self._asked.pop(config, None)
         if trial is not None:
+            for name, noted in attributes.items():
+                trial.set_user_attr(name, noted)
             self._study.tell(trial, value, state=state)
         else:
             params = self._params(config)
             self._study.add_trial(
-                create_trial(state=state, value=value, params=params, distributions=self._distributions)
+                create_trial(
+                    state=state,
+                    value=value,
+                    params=params,
+                    distributions=self._distributions,
+                    user_attrs=attributes,
+                )
             )
 
     def skip(self, config: Config) -> None:
