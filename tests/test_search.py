@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, config_of, small_family, tuned, valley
 from tuner.bench import OutOfTime
@@ -478,3 +479,15 @@ def test_a_certificate_that_time_does_not_allow_promotes_nobody(store: Store, fa
     outcome = tuned(bench, store, families, evaluations=20)
     assert not outcome.promotion.promoted and "time ran out" in outcome.promotion.reason
     assert store.champion(*KEY) is None and tuned(FakeBench(), store, families, evaluations=1).promotion.promoted
+
+
+def test_the_search_computes_in_one_thread_and_leaves_the_callers_setting(
+    store: Store, families: dict[str, Family]
+) -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before, seen = threads(), list[int]()
+        tuned(FakeBench(on_measure=lambda config: seen.extend(threads())), store, families, evaluations=5)
+        assert threads() == before and len(seen) >= 5 and set(seen) == {1}

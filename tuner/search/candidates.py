@@ -32,16 +32,17 @@ class Candidates:
     def add(self, configs: Iterable[Config]) -> None:
         """Let these join."""
         new = [config for config in dict.fromkeys(configs) if config not in self._known and config not in self._taken]
+        if not new:
+            return
         self._known.update(new)
         self.configs += new
         self.points = np.vstack([self.points, self._features.points(new)])
 
     def add_neighbours(self, configs: Iterable[Config]) -> None:
         """Let every configuration join that differs from one of these in a single axis."""
-        for config in configs:
-            if config not in self._expanded:
-                self._expanded.add(config)
-                self.add(self._space.neighbours(config))
+        new = [config for config in configs if config not in self._expanded]
+        self._expanded.update(new)
+        self.add(neighbour for config in new for neighbour in self._space.neighbours(config))
 
     def choose(self, promise: NDArray[np.float64]) -> Config | None:
         """The most promising that is free, which leaves; None if none is. `promise` is in the order of `points`."""

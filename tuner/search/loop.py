@@ -22,6 +22,7 @@ from tuner.search.promote import SHORTLIST, Arena
 from tuner.search.proposer import Proposer
 from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
+from tuner.search.threads import one_thread
 from tuner.store import Settled
 
 TOO_GOOD = 3.0
@@ -58,7 +59,8 @@ def tune(
     Nothing is measured that was measured before with the same source on the same software. `seed` None takes the
     run's number, so that every run searches elsewhere. Ctrl-C ends the run in order; what was found is kept.
     """
-    return _Run(problem, device, families, bench, store, budget, seed, observe).run()
+    with one_thread():
+        return _Run(problem, device, families, bench, store, budget, seed, observe).run()
 
 
 class _Run:

@@ -42,11 +42,12 @@ class Model:
         self._features = features
         self._time, self._success = GaussianProcess(features.count), GaussianProcess(features.count)
         self._learnt = (0, 0)
+        self._points: dict[Config, Floats] = {}
         self._threshold: float | None = None
 
     def learn(self, known: Known) -> None:
         """Take in what is known; at least one configuration is timed."""
-        timed, failed = self._features.points(known.timed + known.slow), self._features.points(known.failed)
+        timed, failed = self._points_of(known.timed + known.slow), self._points_of(known.failed)
         new = (len(timed), len(failed)) != self._learnt
         self._learnt = (len(timed), len(failed))
         log_times = np.append(known.log_times, np.full(len(known.slow), known.log_times.max()))
@@ -55,13 +56,14 @@ class Model:
         self._best = float(values.min())
         if new:
             self._time.fit(timed, values)
-        self._time.condition(timed, values)
-        if known.pending:
-            awaited = self._features.points(known.pending)
-            expected = self._time.predict(awaited)[0]
-            self._time.condition(np.vstack([timed, awaited]), np.concatenate([values, expected]))
+        self._time.condition(timed, values, self._points_of(known.pending))
         if len(failed) and new:
             self._learn_success(timed[: len(known.timed)], failed)
+
+    def _points_of(self, configs: list[Config]) -> Floats:
+        new = [config for config in configs if config not in self._points]
+        self._points.update(zip(new, self._features.points(new), strict=True))
+        return np.array([self._points[config] for config in configs]).reshape(len(configs), self._features.count)
 
     def _learn_success(self, timed: Floats, failed: Floats) -> None:
         """Least-squares classification (Rasmussen & Williams 2006, ch. 6.5)."""

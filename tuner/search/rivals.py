@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 import optuna
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import Trial, TrialState, create_trial
 
-from tuner.model import Config
+from tuner.model import Config, UserError
 from tuner.search.proposer import Proposer
 from tuner.search.recorded import RecordedSpace
 from tuner.search.sampler import distributions
@@ -128,13 +128,23 @@ def _tpe(seed: int) -> BaseSampler:
         return TPESampler(seed=seed, multivariate=True)
 
 
+def _cmaes(seed: int) -> BaseSampler:
+    try:
+        return CmaEsSampler(seed=seed)
+    except ImportError:
+        raise UserError("optuna-cmaes needs the package cmaes: pip install gemm-tuner[benchmark].") from None
+
+
 SAMPLERS: Mapping[str, Make] = {
     "ours": ours,
     "tpe-snapped": partial(_Snapped, _tpe),
     "optuna-tpe": partial(_Optuna, lambda seed: TPESampler(seed=seed)),
     "optuna-tpe-multivariate": partial(_Optuna, _tpe),
+    "optuna-cmaes": partial(_Snapped, _cmaes),
     "optuna-nsgaii": partial(_Optuna, lambda seed: NSGAIISampler(seed=seed)),
     "optuna-random": partial(_Optuna, lambda seed: RandomSampler(seed=seed)),
     "random": _Asked,
 }
 """By the name `replay --sampler` knows them by."""
+NEEDS: Mapping[str, str] = {"optuna-cmaes": "cmaes"}
+"""The package without which a sampler does not work, where that is none of ours."""

@@ -23,6 +23,7 @@ STARTUP = 10
 """Random configurations to begin with, whatever a portfolio or history brings along: the model must see the whole."""
 BEST = 8
 """So many of the best so far, and of the most promising, have their neighbours among the candidates."""
+DRAWN = 16 * EACH_TIME
 STRAY = 0.1
 """Share of the proposals drawn at random throughout, the way out of a dead end that the model does not see."""
 
@@ -48,6 +49,9 @@ class ModelSampler(BaseSampler):
         self._rng = np.random.default_rng(seed)
         self._random_ones = 0
         self._model: Model | None = None
+        self._configs: dict[int, Config] = {}
+        """By the trial's number."""
+        self._drawn: list[Config] = []
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """One integer distribution for each axis with more than one choice."""
@@ -78,8 +82,11 @@ class ModelSampler(BaseSampler):
         return Known(timed, log_times, failed, pending, slow)
 
     def _config(self, trial: FrozenTrial) -> Config:
-        values = {axis.name: axis.values[trial.params.get(axis.name, 0)] for axis in self._space.axes}
-        return Config.of(self._family, values)
+        config = self._configs.get(trial.number)
+        if config is None:
+            values = {axis.name: axis.values[trial.params.get(axis.name, 0)] for axis in self._space.axes}
+            config = self._configs[trial.number] = Config.of(self._family, values)
+        return config
 
     def _choose(self, known: Known) -> Config:
         if self._random_ones < STARTUP or len(known.timed) < 2 or self._rng.random() < STRAY:
@@ -90,7 +97,7 @@ class ModelSampler(BaseSampler):
         assert self._model is not None
         model, candidates = self._model, self._candidates
         model.learn(known)
-        candidates.add(self._space.sample(self._rng, EACH_TIME))
+        candidates.add(self._some())
         candidates.add_neighbours(known.timed[index] for index in np.argsort(known.log_times, kind="stable")[:BEST])
         promise = model.promise(candidates.points)
         # The most promising may have neighbours that promise more: one step uphill.
@@ -103,6 +110,13 @@ class ModelSampler(BaseSampler):
         features = Features(self._space, first)
         self._model = Model(features)
         self._candidates = Candidates(self._space, features, first, self._taken)
+
+    def _some(self) -> list[Config]:
+        """A few random configurations; drawn many at a time, which costs hardly more."""
+        if not self._drawn:
+            self._drawn = self._space.sample(self._rng, DRAWN)
+        some, self._drawn = self._drawn[:EACH_TIME], self._drawn[EACH_TIME:]
+        return some
 
     def _draw(self) -> Config:
         """A random legal configuration that is not taken."""

@@ -56,11 +56,19 @@ class GaussianProcess:
             self._logs = best
         self._fitted = True
 
-    def condition(self, points: Floats, values: Floats) -> None:
-        """Take `points` and standardised `values` for what is known, without learning scales from them."""
+    def condition(self, points: Floats, values: Floats, awaited: Floats | None = None) -> None:
+        """Take `points` and standardised `values` for what is known, without learning scales from them.
+
+        The values at `awaited` are taken to be the mean expected there, which leaves every mean what it is.
+        """
+        covariance = self._covariance(self._kernel(points, points)[0])
+        self._weights = np.linalg.solve(covariance, values)
+        if awaited is not None and len(awaited):
+            points = np.vstack([points, awaited])
+            self._weights = np.concatenate([self._weights, np.zeros(len(awaited))])
+            covariance = self._covariance(self._kernel(points, points)[0])
         self._points = points
-        self._inverse = np.linalg.inv(self._covariance(self._kernel(points, points)[0]))
-        self._weights = self._inverse @ values
+        self._inverse = np.linalg.inv(covariance)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at each point."""
