@@ -91,6 +91,9 @@ BASE = {
         {"split_k": 4},
         {"split_k": 3, "swizzle": 2, "vw": 2, "chunk": 2},
         {"wptm": 2, "wptn": 8, "chunk": 8, "vw": 2},
+        {"pre_a": 1},
+        {"pre_a": 1, "turn_a": 0, "pad_a": 2, "split_k": 2},
+        {"fragments": 0, "stages": 1, "vw": 1, "chunk": 1},
     ],
     ids=str,
 )

@@ -149,7 +149,7 @@ def compare(
     One clock for all: the slope of the host's time between N and 2N back-to-back calls. A library whose result is
     wrong, or that dies, has no time. Raises ContenderFailed if our own kernel fails.
     """
-    failures = _prepare_all(problem, libraries)
+    failures = prepare_all(problem, libraries)
     race = _Race(problem, contender, bench, sleep)
     racing = [library for library in libraries if not library.absent and library.name not in failures]
     sides = [_Side(library) for library in racing]
@@ -163,7 +163,7 @@ def compare(
     return Comparison(problem, tuple(race.ours_ms), standings)
 
 
-def _prepare_all(problem: Problem, libraries: Sequence[Opponent]) -> dict[str, str]:
+def prepare_all(problem: Problem, libraries: Sequence[Opponent]) -> dict[str, str]:
     """Load operands everywhere at once, since nothing is timed yet; why some failed, by name."""
     failures: dict[str, str] = {}
     present = [library for library in libraries if not library.absent]
@@ -195,7 +195,7 @@ class _Side:
         """Median of its samples; None if it failed."""
         before = time.perf_counter()
         try:
-            self.last_ms = statistics.median(self.library.turn(_count(self.last_ms)))
+            self.last_ms = statistics.median(self.library.turn(sample_count(self.last_ms)))
         except LibraryFailed as failure:
             self.failed = str(failure)
             return None
@@ -226,7 +226,7 @@ class _Race:
             side.pairs_ms.append((ms, self.ours_ms[-1]))
 
     def _our_turn(self) -> None:
-        count = _count(self.ours_ms[-1] if self.ours_ms else math.inf)
+        count = sample_count(self.ours_ms[-1] if self.ours_ms else math.inf)
         for attempt in range(CLOCK_TRIES):
             try:
                 drawn = self._bench.rounds(self._problem, [self._contender], count)
@@ -237,6 +237,6 @@ class _Race:
         self.ours_ms.append(statistics.median(ms for (ms,) in drawn))
 
 
-def _count(last_ms: float) -> int:
+def sample_count(last_ms: float) -> int:
     """One while nothing is known: it may be slow."""
     return 1 if last_ms > LONG_MS else SAMPLES

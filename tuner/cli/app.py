@@ -20,6 +20,7 @@ from tuner.cli import (
     champion_commands,
     db_commands,
     device_commands,
+    ladder_command,
     lookup_command,
     replay_command,
     tune_command,
@@ -42,6 +43,7 @@ app.command("tune")(tune_command.tune)
 app.command("lookup")(lookup_command.lookup)
 app.command("verify")(verify_command.verify)
 app.command("bench")(bench_command.bench)
+app.command("ladder")(ladder_command.ladder)
 app.command("replay")(replay_command.replay)
 app.command("champions")(champion_commands.champions)
 app.command("history")(champion_commands.history)
