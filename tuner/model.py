@@ -232,6 +232,12 @@ class Problem:
         return f"{self.m}x{self.n}x{self.k}{batch} {self.dtype}{flags}{mathematics}{align}"
 
 
+def log_sizes(problem: Problem) -> tuple[float, float, float, float]:
+    """m, n, k and batch as powers of two, so that the distance between two such points counts doublings."""
+    p = problem
+    return math.log2(max(1, p.m)), math.log2(max(1, p.n)), math.log2(max(1, p.k)), math.log2(max(1, p.batch))
+
+
 def operand_shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """(rows, columns) of A, B and C as they lie in memory, that is, before any transposition."""
     p = problem

@@ -18,6 +18,8 @@ class Origin(StrEnum):
     EXACT = "exact"
     OTHER_DRIVER = "other_driver"
     NEAREST = "nearest"
+    SIMILAR_DEVICE = "similar_device"
+    SEED = "seed"
     DEFAULT = "default"
 
     @property
@@ -37,9 +39,9 @@ class Answer:
     gflops: float | None
     """Measured for this problem on this silicon and software, or None."""
     distance: float | None
-    """Of the problem it was tuned for, in doublings; 0 for the same problem, None for a default."""
-    evidence: Mapping[str, Any] = field(compare=False)
-    """What speaks for it and what was passed over: plain values for JSON."""
+    """Of the problem (and silicon) it was tuned for, in doublings; 0 for the same, None for a default."""
+    tell: Callable[[], Mapping[str, Any]] = field(compare=False, repr=False)
+    """Makes `evidence`, which few callers read."""
     render: Callable[[], Rendered] = field(compare=False, repr=False)
 
     @property
@@ -47,15 +49,39 @@ class Answer:
         """Name of the configuration's family."""
         return self.config.family
 
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What speaks for it and what was passed over, its age as of now: plain values for JSON."""
+        return self.tell()
+
     @cached_property
     def rendered(self) -> Rendered:
         """Source and launch plan: as they were stored for this problem, or rendered now for the asked one."""
         return self.render()
 
+    @property
+    def build_options(self) -> str:
+        """What the driver's compiler is to be given with the source."""
+        return self.rendered.build_options
+
+    def source(self) -> str:
+        """The kernels, OpenCL C."""
+        return self.rendered.source
+
     def launches(self) -> list[dict[str, Any]]:
-        """The kernels to run in order, each with its `global_size` and `local_size` in work-items."""
+        """The kernels to run in order, each with its `global_size` and `local_size` in work-items.
+
+        `scratch` names the buffers, with their bytes, that a kernel takes after the common arguments, in order. A name
+        that returns in a later launch is the same buffer.
+        """
+        sizes = dict(self.rendered.scratch)
         return [
-            {"kernel": step.kernel, "global_size": list(step.global_size), "local_size": list(step.local_size)}
+            {
+                "kernel": step.kernel,
+                "global_size": list(step.global_size),
+                "local_size": list(step.local_size),
+                "scratch": [{"name": name, "bytes": sizes[name]} for name in step.scratch],
+            }
             for step in self.rendered.steps
         ]
 
@@ -70,5 +96,5 @@ class Answer:
             "distance": self.distance,
             "evidence": dict(self.evidence),
             "launches": self.launches(),
-            "build_options": self.rendered.build_options,
+            "build_options": self.build_options,
         }

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tuner.lookup.answer import Answer, Origin
+from tuner.lookup.evidence import default_evidence, evidence_of
 from tuner.lookup.snapshot import Index, Snapshot
-from tuner.model import Config, Device, Problem, Rendered, UserError
+from tuner.model import Config, Device, Problem, Rendered, Silicon, UserError
 from tuner.store.published import Entry
 
 DEFAULT_ORDER = ("register_tiled", "tiled", "naive")
 """Families whose declared default is tried first, fastest first; the others follow by name."""
-
-_MOST_SKIPPED = 10
 
 
 class Family(Protocol):
@@ -36,7 +35,19 @@ class Family(Protocol):
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Sources:
+    """Where answers come from: what was published, the known-good configurations of the package, and the families."""
+
+    index: Index
+    families: Mapping[str, Family]
+    seeds: Index | None = None
+    now: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A champion that might do, before it is checked."""
+
     origin: Origin
     distance: float
     entry: Entry
@@ -48,150 +59,144 @@ def lookup(
     problem: Problem,
     families: Mapping[str, Family],
     *,
+    seeds: Index | None = None,
     now: Callable[[], float] = time.time,
 ) -> Answer:
     """The best configuration known for `problem` on `device`; whatever is stored, there is an answer.
 
     Raises UserError only for an empty product, for a dtype the device lacks, and if `families` has no legal default.
     """
+    return next(answers(Sources(snapshot.index, families, seeds, now), device, problem))
+
+
+def answers(sources: Sources, device: Device, problem: Problem) -> Iterator[Answer]:
+    """Every answer that is legal for `problem` on `device`, best first; at least one. Raises as `lookup` does."""
     if min(problem.m, problem.n, problem.k, problem.batch) == 0:
         raise UserError(f"{problem} is an empty product: there is nothing to look up.")
     if problem.dtype == "float64" and not device.facts.fp64:
         raise UserError(f"{device.name} does not support float64; use another device or float32.")
-    index = snapshot.index
-    skipped: list[str] = []
-    for candidate in _candidates(index, device, problem):
-        broken = _refusal(candidate, device, problem, families)
+    asked = _Question(sources, device, problem)
+    for candidate in asked.candidates():
+        broken = asked.refusal(candidate)
         if broken is None:
-            return _answer(candidate, index, device, problem, families, skipped, now())
-        skipped.append(f"{candidate.origin} {candidate.entry.champion.config}: {broken}")
-    return _default(index, device, problem, families, skipped)
+            yield asked.answer(candidate)
+        else:
+            asked.skipped.append(f"{candidate.origin} {candidate.entry.champion.config}: {broken}")
+    yield from asked.defaults()
 
 
-def _candidates(index: Index, device: Device, problem: Problem) -> Iterator[_Candidate]:
-    """Whatever might do, best first."""
-    same = index.same_problem(device.silicon, problem)
-    here = [entry for entry in same if entry.champion.software == device.software]
-    for entry in here:
-        yield _Candidate(Origin.PINNED if entry.champion.pinned else Origin.EXACT, 0.0, entry)
-    issued = index.certificates((device.silicon, device.software, problem))
-    others = [entry for entry in same if entry.champion.software != device.software]
-    others.sort(key=lambda entry: entry.champion.when, reverse=True)
-    others.sort(key=lambda entry: (entry.champion.rendered.source_hash not in issued, not entry.champion.pinned))
-    for entry in others:
-        yield _Candidate(Origin.OTHER_DRIVER, 0.0, entry)
-    for far, entry in index.nearest(device, problem):
-        yield _Candidate(Origin.NEAREST, far, entry)
+@dataclass
+class _Question:
+    sources: Sources
+    device: Device
+    problem: Problem
+    skipped: list[str] = field(default_factory=list)
+    """What was passed over so far, and why."""
 
+    def candidates(self) -> Iterator[Candidate]:
+        """Whatever might do, best first."""
+        index, device, problem = self.sources.index, self.device, self.problem
+        same = index.same_problem(device.silicon, problem)
+        here = [entry for entry in same if entry.champion.software == device.software]
+        for entry in here:
+            yield Candidate(Origin.PINNED if entry.champion.pinned else Origin.EXACT, 0.0, entry)
+        others = [entry for entry in same if entry.champion.software != device.software]
+        issued = index.certificates((device.silicon, device.software, problem)) if others else {}
+        others.sort(key=lambda entry: entry.champion.when, reverse=True)
+        others.sort(key=lambda entry: (entry.champion.rendered.source_hash not in issued, not entry.champion.pinned))
+        for entry in others:
+            yield Candidate(Origin.OTHER_DRIVER, 0.0, entry)
+        for far, entry in index.nearest(device, problem):
+            yield Candidate(Origin.NEAREST, far, entry)
+        yield from self._of_others(index, Origin.SIMILAR_DEVICE)
+        if self.sources.seeds is not None:
+            yield from self._of_others(self.sources.seeds, Origin.SEED)
 
-def _refusal(candidate: _Candidate, device: Device, problem: Problem, families: Mapping[str, Family]) -> str | None:
-    """Why a candidate cannot be served for the asked problem on this device; None if it can."""
-    found = candidate.entry.champion.config
-    family = families.get(found.family)
-    if family is None:
-        return f"the family {found.family} is not known here"
-    try:
-        broken = family.broken_rule(family.complete(found.as_dict()), problem, device)
-    except UserError as error:
-        return str(error)
-    return broken and f"it breaks the rule: {broken}"
+    def _of_others(self, index: Index, origin: Origin) -> Iterator[Candidate]:
+        """Champions of silicon of the same vendor and kind, the nearest in compute units first, then in shape.
 
+        Seeds are few, and processors of different makers alike: a CPU takes those of any CPU.
+        """
+        mine, any_maker = self.device.silicon, origin is Origin.SEED and self.device.silicon.kind == "cpu"
 
-def _answer(
-    candidate: _Candidate,
-    index: Index,
-    device: Device,
-    problem: Problem,
-    families: Mapping[str, Family],
-    skipped: list[str],
-    now: float,
-) -> Answer:
-    found = candidate.entry.champion
-    config, stored = found.config, found.rendered
-    render: Callable[[], Rendered] = lambda: stored  # noqa: E731
-    if candidate.origin is Origin.NEAREST:
-        family = families[config.family]
-        config = family.complete(config.as_dict())
-        render = _once(lambda: family.render(config, problem, device))
-    checks = _checks(index, device, problem, render)
-    here = found.software == device.software
-    known = found.time_ms if here and candidate.origin is not Origin.NEAREST else None
-    evidence = _evidence(candidate, device, checks, now)
-    return Answer(
-        config=config,
-        origin=candidate.origin,
-        certified=checks is not None,
-        gflops=problem.gflops(known) if known else None,
-        distance=candidate.distance,
-        evidence={**evidence, "skipped": _shortened(skipped)},
-        render=render,
-    )
+        def apart(other: Silicon) -> float:
+            return abs(math.log2(max(1, other.compute_units) / max(1, mine.compute_units)))
 
+        def order(other: Silicon) -> tuple[object, ...]:
+            return other.vendor != mine.vendor, apart(other), other.name != mine.name, other
 
-def _checks(index: Index, device: Device, problem: Problem, render: Callable[[], Rendered]) -> tuple[str, ...] | None:
-    """What the source that would be served was certified for; it is rendered only if it might have a certificate."""
-    issued = index.certificates((device.silicon, device.software, problem))
-    held = issued.get(render().source_hash) if issued else None
-    return held.checks if held else None
+        found = [silicon for silicon in index.silicons if silicon.kind == mine.kind]
+        found = [silicon for silicon in found if any_maker or silicon.vendor == mine.vendor]
+        if origin is Origin.SIMILAR_DEVICE:
+            found = [silicon for silicon in found if silicon != mine]
+        for silicon in sorted(found, key=order):
+            for far, entry in index.nearest(self.device, self.problem, silicon):
+                yield Candidate(origin, math.hypot(far, apart(silicon)), entry)
 
-
-def _evidence(candidate: _Candidate, device: Device, checks: tuple[str, ...] | None, now: float) -> dict[str, Any]:
-    found = candidate.entry.champion
-    rate = found.problem.gflops(found.time_ms) if found.time_ms else None
-    return {
-        "why": _WHY[candidate.origin].format(problem=found.problem, driver=found.software.driver),
-        "problem": str(found.problem),
-        "driver": found.software.driver,
-        "same_driver": found.software == device.software,
-        "time_ms": found.time_ms,
-        "noise": found.noise,
-        "gflops": rate,
-        "when": found.when,
-        "age_seconds": _age(found.when, now),
-        "run": candidate.entry.run,
-        "reason": found.reason,
-        "checks": list(checks or ()),
-    }
-
-
-_WHY = {
-    Origin.PINNED: "it was pinned for this problem on this device and driver",
-    Origin.EXACT: "it is the champion of this problem on this device and driver",
-    Origin.OTHER_DRIVER: "it is the champion of this problem on this device with another driver, {driver}",
-    Origin.NEAREST: "nothing was tuned for this problem; this was for the nearest one, {problem}",
-    Origin.DEFAULT: "nothing that was tuned on this device fits; this is what the family declares as its default",
-}
-
-
-def _age(when: str, now: float) -> float | None:
-    try:
-        return max(0.0, round(now - datetime.fromisoformat(when).timestamp(), 1))
-    except ValueError:
-        return None
-
-
-def _default(
-    index: Index, device: Device, problem: Problem, families: Mapping[str, Family], skipped: list[str]
-) -> Answer:
-    first = [name for name in DEFAULT_ORDER if name in families]
-    for name in (*first, *sorted(families.keys() - first)):
-        family = families[name]
+    def refusal(self, candidate: Candidate) -> str | None:
+        """Why a candidate cannot be served for the asked problem on this device; None if it can."""
+        found = candidate.entry.champion.config
+        family = self.sources.families.get(found.family)
+        if family is None:
+            return f"the family {found.family} is not known here"
         try:
-            config = family.default(problem, device)
+            broken = family.broken_rule(family.complete(found.as_dict()), self.problem, self.device)
         except UserError as error:
-            skipped.append(f"{Origin.DEFAULT} {name}: {error}")
-            continue
-        return _default_answer(family, config, index, device, problem, skipped)
-    raise UserError(f"no family has a default that is legal for {problem} on {device.name}: {'; '.join(skipped)}")
+            return str(error)
+        return broken and f"it breaks the rule: {broken}"
 
+    def answer(self, candidate: Candidate) -> Answer:
+        """A candidate as what was asked for: the stored source for the same problem, else rendered when needed."""
+        device, problem = self.device, self.problem
+        found, origin = candidate.entry.champion, candidate.origin
+        config, stored = found.config, found.rendered
+        render: Callable[[], Rendered] = lambda: stored  # noqa: E731
+        if origin not in (Origin.PINNED, Origin.EXACT, Origin.OTHER_DRIVER):
+            family = self.sources.families[config.family]
+            config = complete = family.complete(config.as_dict())
+            render = _once(lambda: family.render(complete, problem, device))
+        checks = self._checks(render)
+        here = found.silicon == device.silicon and found.software == device.software
+        known = found.time_ms if here and origin in (Origin.PINNED, Origin.EXACT) else None
+        skipped, now = tuple(self.skipped), self.sources.now
+        return Answer(
+            config=config,
+            origin=origin,
+            certified=checks is not None,
+            gflops=problem.gflops(known) if known else None,
+            distance=candidate.distance,
+            tell=lambda: evidence_of(origin, candidate.entry, device, checks, skipped, now()),
+            render=render,
+        )
 
-def _default_answer(
-    family: Family, config: Config, index: Index, device: Device, problem: Problem, skipped: list[str]
-) -> Answer:
-    render = _once(lambda: family.render(config, problem, device))
-    checks = _checks(index, device, problem, render)
-    evidence = {"why": _WHY[Origin.DEFAULT], "checks": list(checks or ()), "skipped": _shortened(skipped)}
-    return Answer(config, Origin.DEFAULT, checks is not None, None, None, evidence, render)
+    def defaults(self) -> Iterator[Answer]:
+        """The declared defaults that are legal. Raises UserError if there is none."""
+        families = self.sources.families
+        first = [name for name in DEFAULT_ORDER if name in families]
+        served = 0
+        for name in (*first, *sorted(families.keys() - first)):
+            try:
+                config = families[name].default(self.problem, self.device)
+            except UserError as error:
+                self.skipped.append(f"{Origin.DEFAULT} {name}: {error}")
+                continue
+            yield self._default(families[name], config)
+            served += 1
+        if not served:
+            why = "; ".join(self.skipped)
+            raise UserError(f"no family has a default that is legal for {self.problem} on {self.device.name}: {why}")
+
+    def _default(self, family: Family, config: Config) -> Answer:
+        render = _once(lambda: family.render(config, self.problem, self.device))
+        checks, skipped = self._checks(render), tuple(self.skipped)
+        tell = lambda: default_evidence(checks, skipped)  # noqa: E731
+        return Answer(config, Origin.DEFAULT, checks is not None, None, None, tell, render)
+
+    def _checks(self, render: Callable[[], Rendered]) -> tuple[str, ...] | None:
+        """What the source that would be served was certified for; rendered only if it might have a certificate."""
+        issued = self.sources.index.certificates((self.device.silicon, self.device.software, self.problem))
+        held = issued.get(render().source_hash) if issued else None
+        return held.checks if held else None
 
 
 def _once(render: Callable[[], Rendered]) -> Callable[[], Rendered]:
@@ -203,8 +208,3 @@ def _once(render: Callable[[], Rendered]) -> Callable[[], Rendered]:
         return kept[0]
 
     return rendered
-
-
-def _shortened(skipped: list[str]) -> list[str]:
-    rest = len(skipped) - _MOST_SKIPPED
-    return skipped if rest <= 0 else [*skipped[:_MOST_SKIPPED], f"and {rest} more"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from tuner.model import Champion, Config, Device, Problem, Silicon
+from tuner.model import Champion, Config, Device, Problem, Silicon, log_sizes
 from tuner.search.known import restored
 from tuner.search.ports import Family
 
@@ -50,6 +50,5 @@ def _similar(silicon: Silicon, device: Device) -> bool:
 
 def _distance(champion: Champion, problem: Problem, device: Device) -> float:
     """In doublings: how far the champion's product and compute units are from these."""
-    theirs, units = champion.problem, (champion.silicon.compute_units, device.silicon.compute_units)
-    pairs = ((theirs.m, problem.m), (theirs.n, problem.n), (theirs.k, problem.k), (theirs.batch, problem.batch), units)
-    return math.hypot(*(math.log2(max(1, a) / max(1, b)) for a, b in pairs))
+    units = math.log2(max(1, champion.silicon.compute_units) / max(1, device.silicon.compute_units))
+    return math.hypot(math.dist(log_sizes(champion.problem), log_sizes(problem)), units)

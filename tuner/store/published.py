@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner.model import Certificate, Champion, canonical_json
 from tuner.store import valid
+from tuner.store.contents import Body, make_table
 from tuner.store.keys import Key, checked_config, text_hash
 from tuner.store.place import opened
 
@@ -57,17 +58,16 @@ def write(published: Published) -> str:
         for key, by_hash in published.certificates.items()
         for source_hash, held in by_hash.items()
     ]
+    body = Body()
     source_lines = [f"{canonical_json(key)}:{canonical_json(text)}" for key, text in sorted(sources.items())]
-    return (
-        f'{{"format":{FORMAT},"state":{canonical_json(list(published.state))},\n'
-        + _block('"sources":{', source_lines, "},\n")
-        + _block('"champions":[', [canonical_json(row) for row in rows], "],\n")
-        + _block('"certificates":[', [canonical_json(row) for row in certificates], "]}\n")
+    source_places = dict(zip(sorted(sources), body.block('"sources":{', source_lines, "},\n"), strict=True))
+    row_places = body.block('"champions":[', [canonical_json(row) for row in rows], "],\n")
+    certificate_places = body.block('"certificates":[', [canonical_json(row) for row in certificates], "]}\n")
+    places = [source_places[row["rendered"]["source"]] for row in rows]
+    table = make_table(
+        zip(rows, row_places, places, strict=True), zip(certificates, certificate_places, strict=True)
     )
-
-
-def _block(start: str, lines: Sequence[str], end: str) -> str:
-    return "\n".join([start, *([",\n".join(lines)] if lines else []), end])
+    return body.after({"format": FORMAT, "state": list(published.state)}, table)
 
 
 def _key_row(key: Key) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def read(text: str) -> Published:
     if version != FORMAT:
         return Published(messages=(*messages, f"the snapshot has format {version!r}, this gemm-tuner reads {FORMAT}"))
     sources = _sources(document.get("sources"), messages)
-    entries = list(_rows(document.get("champions"), "champion", lambda row: _entry_of(row, sources), messages))
+    entries = list(_rows(document.get("champions"), "champion", lambda row: entry_of(row, sources), messages))
     certificates: dict[Key, dict[str, Certificate]] = {}
-    for key, source_hash, held in _rows(document.get("certificates"), "certificate", _certificate_of, messages):
+    for key, source_hash, held in _rows(document.get("certificates"), "certificate", certificate_of, messages):
         certificates.setdefault(key, {})[source_hash] = held
     return Published(tuple(entries), certificates, _state(document.get("state")), tuple(messages))
 
@@ -131,6 +131,8 @@ def _salvage(text: str) -> dict[str, Any]:
     first, *lines = text.split("\n")
     for line in [first.rstrip(",") + "}", *lines]:
         row = _loaded(line.rstrip(","))
+        if "table" in row:
+            continue
         if "format" in row:
             found.update(row)
         elif "config" in row:
@@ -172,7 +174,8 @@ def _rows(found: Any, what: str, convert: Any, messages: list[str]) -> Iterator[
             messages.append(f"{what} {number} of the snapshot is damaged and was ignored: {reason}")
 
 
-def _entry_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Entry:
+def entry_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Entry:
+    """The champion of a row, its source among `sources` by hash. Raises one of `valid.UNREADABLE`."""
     key = valid.key(row)
     time_ms = valid.positive(row["time_ms"])
     if time_ms and not math.isfinite(key[2].gflops(time_ms)):
@@ -192,7 +195,8 @@ def _entry_of(row: Mapping[str, Any], sources: Mapping[str, str]) -> Entry:
     return Entry(champion, None if run is None else valid.whole(run, "the run"))
 
 
-def _certificate_of(row: Mapping[str, Any]) -> tuple[Key, str, Certificate]:
+def certificate_of(row: Mapping[str, Any]) -> tuple[Key, str, Certificate]:
+    """Key, source hash and certificate of a row. Raises one of `valid.UNREADABLE`."""
     return valid.key(row), valid.text(row["source_hash"], "source_hash"), valid.certificate(row)
 
 
