@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -364,6 +363,8 @@ class Measurement:
     @property
     def time_ms(self) -> float | None:
         """Median of the raw samples, or None without a correct result."""
+        import statistics  # slow to import, and no look-up needs it
+
         return statistics.median(self.samples_ms) if self.samples_ms else None
 
     @property

@@ -1,13 +1,15 @@
-"""Checked sub-expressions: the domain, the names, and the two functions that evaluate each one."""
+"""Checked sub-expressions: the domain, the names, and the two functions that evaluate each one.
+
+numpy is imported when there is a column to compute: a look-up needs the scalar form alone, and has no time for numpy.
+"""
 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from tuner.expr.domain import (
     ANY_BOOL,
@@ -42,10 +44,12 @@ def name(text: str, domain: Domain) -> Node:
 
     def column(env: Mapping[str, Any]) -> Any:
         value = env[text]
-        if isinstance(value, np.generic):
+        if (numpy := sys.modules.get("numpy")) is None:
+            return value
+        if isinstance(value, numpy.generic):
             return value.item()
-        if domain.kind == "int" and isinstance(value, np.ndarray):
-            return value.astype(np.int64 if domain.fits else object, copy=False)
+        if domain.kind == "int" and isinstance(value, numpy.ndarray):
+            return value.astype("int64" if domain.fits else object, copy=False)
         return value
 
     return _folded(domain, frozenset((text,)), operator.itemgetter(text), column)
@@ -59,7 +63,7 @@ def arithmetic(symbol: str, left: Node, right: Node) -> Node:
     function = ARITHMETIC[symbol]
     columns = _COLUMN_FORMS.get(symbol, function)
     if not (left.domain.fits and right.domain.fits and domain.fits):
-        columns = _beyond_int64(columns, np.int64 if domain.fits else None)
+        columns = _beyond_int64(columns, "int64" if domain.fits else None)
     return _binary(domain, left, right, function, columns)
 
 
@@ -70,7 +74,7 @@ def comparison(symbol: str, left: Node, right: Node) -> Node:
     domain = comparison_domain(symbol, left.domain, right.domain)
     function: Callable[..., Any] = COMPARISONS[symbol]
     fits = left.domain.fits and right.domain.fits
-    return _binary(domain, left, right, function, function if fits else _beyond_int64(function, bool))
+    return _binary(domain, left, right, function, function if fits else _beyond_int64(function, "bool"))
 
 
 def negation(operand: Node) -> Node:
@@ -104,8 +108,10 @@ def conditional(test: Node, yes: Node, no: Node) -> Node:
 
     def column(env: Mapping[str, Any]) -> Any:
         chosen, first, second = test.columns(env), yes.columns(env), no.columns(env)
-        if not isinstance(chosen, np.ndarray):
+        if not _any_column((chosen,)):
             return first if chosen else second
+        import numpy as np
+
         if not domain.fits:
             first, second = np.asarray(first, dtype=object), np.asarray(second, dtype=object)
         return np.where(chosen, first, second)
@@ -122,7 +128,7 @@ def to_float(node: Node) -> Node:
 
     def column(env: Mapping[str, Any]) -> Any:
         value = columns(env)
-        return value.astype(np.float64) if isinstance(value, np.ndarray) else float(value)
+        return value.astype("float64") if _any_column((value,)) else float(value)
 
     return _folded(node.domain.as_float(), node.names, lambda env: float(scalar(env)), column)
 
@@ -144,26 +150,30 @@ def _binary(
 
 
 def _least(a: Any, b: Any) -> Any:
-    return np.minimum(a, b) if _any_column((a, b)) else min(a, b)
+    return sys.modules["numpy"].minimum(a, b) if _any_column((a, b)) else min(a, b)
 
 
 def _greatest(a: Any, b: Any) -> Any:
-    return np.maximum(a, b) if _any_column((a, b)) else max(a, b)
+    return sys.modules["numpy"].maximum(a, b) if _any_column((a, b)) else max(a, b)
 
 
 _COLUMN_FORMS: Mapping[str, Callable[..., Any]] = {"min": _least, "max": _greatest}
 
 
 def _any_column(operands: Iterable[Any]) -> bool:
-    return any(isinstance(operand, np.ndarray) for operand in operands)
+    """Whether any is an array, which none is before numpy is imported."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and any(isinstance(operand, numpy.ndarray) for operand in operands)
 
 
-def _beyond_int64(function: Callable[..., Any], back_to: type | None) -> Callable[..., Any]:
+def _beyond_int64(function: Callable[..., Any], back_to: str | None) -> Callable[..., Any]:
     """`function` over columns of Python's own whole numbers, its result narrowed to `back_to` if given."""
 
     def exact(*operands: Any) -> Any:
         if not _any_column(operands):
             return function(*operands)
+        import numpy as np
+
         result = function(*(np.asarray(operand, dtype=object) for operand in operands))
         return result.astype(back_to) if back_to else result
 

@@ -1,26 +1,33 @@
-"""A kernel family: a template and its space, loaded from two files that lie side by side."""
+"""A kernel family: a template and its space, loaded from two files that lie side by side.
+
+The template's engine and the space's tables are imported when they are used: a look-up needs the rules alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.data import template_folder
 from tuner.expr import Expression, Value
 from tuner.family.declare import Axis, Launch, Rule, read_declaration
 from tuner.family.facts import DOMAINS, facts_of, namespaces
-from tuner.family.render import Template, rendered
-from tuner.family.space import Space
+from tuner.family.source import rendered
 from tuner.model import Config, Device, Facts, Problem, Rendered, Scalar, Silicon, Software, Step, UserError
+
+if TYPE_CHECKING:
+    from tuner.family.render import Template
+    from tuner.family.space import Space
 
 
 class Family:
     """A family as loaded; every configuration it is given may lack axes that declare `before`."""
 
-    def __init__(self, toml_path: Path) -> None:
-        """Load `toml_path` and the template beside it, and render a default on trial."""
+    def __init__(self, toml_path: Path, *, trial: bool = True) -> None:
+        """Load `toml_path`, and with `trial` the template beside it, of which a default is rendered at once."""
         declared = read_declaration(toml_path)
         self.name = toml_path.name.removesuffix(".toml")
         self.path = toml_path
@@ -32,12 +39,22 @@ class Family:
         self.launches: tuple[Launch, ...] = declared.launches
         self.scratch = declared.scratch
         self._axis_by_name = {axis.name: axis for axis in self.axes}
-        names = [*self._axis_by_name, *self.derived, "problem", "device"]
-        self._template = Template(toml_path.with_name(f"{self.name}.cl.j2"), [template_folder()], names)
-        texts = [toml_path.read_text(encoding="utf-8"), *self._template.texts]
-        self.hash = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
         self.defaults = tuple(self._default(values, where) for values, where in declared.defaults)
-        self._try_rendering()
+        if trial:
+            self._try_rendering()
+
+    @cached_property
+    def hash(self) -> str:
+        """Of the family's files: while it is the same, so is whatever they render."""
+        texts = [self.path.read_text(encoding="utf-8"), *self._template.texts]
+        return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+    @cached_property
+    def _template(self) -> Template:
+        from tuner.family.render import Template
+
+        names = [*self._axis_by_name, *self.derived, "problem", "device"]
+        return Template(self.path.with_name(f"{self.name}.cl.j2"), [template_folder()], names)
 
     def __repr__(self) -> str:
         return f"load_family({str(self.path)!r})"
@@ -95,6 +112,8 @@ class Family:
 
     def space(self, problem: Problem, device: Device) -> Space:
         """The legal configurations for this problem on this device."""
+        from tuner.family.space import Space
+
         return Space(self.name, self.axes, self.derived, self.rules, facts_of(problem, device))
 
     def _environment(self, config: Config, problem: Problem, device: Device) -> dict[str, Value]:
@@ -136,6 +155,7 @@ class Family:
 
     def _try_rendering(self) -> None:
         """Render the first default that is legal on some ordinary device, so that errors show at load."""
+        _ = self.hash
         for device in _TRIAL_DEVICES:
             for problem in _TRIAL_PROBLEMS:
                 legal = (config for config in self.defaults if not self.broken_rule(config, problem, device))
@@ -191,3 +211,23 @@ def load_families(extra_dirs: Sequence[Path] = ()) -> dict[str, Family]:
                 raise UserError(f"the family {family.name} of {folder} is also in {other}; rename its two files.")
             families[family.name] = family
     return families
+
+
+class BuiltIn(Mapping[str, Family]):
+    """The built-in families, each loaded when it is asked for, and believed without a trial: our tests have tried them."""
+
+    def __init__(self) -> None:
+        """Load nothing yet."""
+        self._paths = {path.name.removesuffix(".toml"): path for path in sorted(template_folder().glob("*.toml"))}
+        self._loaded: dict[str, Family] = {}
+
+    def __getitem__(self, name: str) -> Family:
+        if name not in self._loaded:
+            self._loaded[name] = Family(self._paths[name], trial=False)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from tuner.model import Rendered, Step, UserError, canonical_json
+from tuner.model import UserError
 
 MOST_STEPS = 1_000_000
 """Of all loops over `range` in one rendering, and characters or elements that `*` may repeat."""
@@ -121,21 +119,3 @@ class Template:
 def _sentence(error: Exception) -> str:
     text = str(error) or type(error).__name__
     return text if text.endswith(".") else f"{text}."
-
-
-# A string or character is matched so that what looks like a comment inside one stays.
-_COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
-
-
-def without_comments(source: str) -> str:
-    """OpenCL C without comments, blank lines and the spaces around lines: what makes two kernels the same."""
-    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", source)
-    return "\n".join(line for line in map(str.strip, bare.split("\n")) if line)
-
-
-def rendered(source: str, options: str, steps: tuple[Step, ...], scratch: tuple[tuple[str, int], ...]) -> Rendered:
-    """The parts of a `Rendered` with their `source_hash`."""
-    plan = [[step.kernel, step.global_size, step.local_size, step.scratch] for step in steps]
-    identity = canonical_json([without_comments(source), options, plan, scratch])
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return Rendered(source, options, steps, scratch, digest)
