@@ -51,6 +51,7 @@
 43  test_field_cases::test_sizes_that_no_tile_divides
 46  test_lookup::test_a_near_one_that_breaks_a_rule_is_passed_over_and_said
 47  test_lookup::test_an_empty_store_answers_the_default
+47  test_misses::test_what_is_asked_for_in_vain_is_counted
 48  test_lookup::test_another_devices_data_changes_no_answer
 49  test_lookup::test_another_driver_is_told_and_not_certified
 50  test_store::test_a_damaged_trial_is_left_out_and_named

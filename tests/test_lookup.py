@@ -357,9 +357,7 @@ def test_json_is_what_the_design_says(store: Store) -> None:
         "launches",
         "build_options",
     ]
-    assert found["launches"] == [
-        {"kernel": "gemm", "global_size": [96, 64, 1], "local_size": [8, 1, 1], "scratch": []}
-    ]
+    assert found["launches"] == [{"kernel": "gemm", "global_size": [96, 64, 1], "local_size": [8, 1, 1], "scratch": []}]
     assert (found["family"], found["config"], found["build_options"]) == ("tiled", {"ts": 8}, "-cl-mad-enable")
 
 

@@ -22,6 +22,7 @@ from tuner.cli import (
     device_commands,
     ladder_command,
     lookup_command,
+    misses_command,
     replay_command,
     tune_command,
     verify_command,
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command("devices")(device_commands.devices)
 app.command("tune")(tune_command.tune)
 app.command("lookup")(lookup_command.lookup)
+app.command("misses")(misses_command.misses)
 app.command("verify")(verify_command.verify)
 app.command("bench")(bench_command.bench)
 app.command("ladder")(ladder_command.ladder)

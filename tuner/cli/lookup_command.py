@@ -9,8 +9,8 @@ import typer
 from tuner.cli import options as o
 from tuner.cli.output import console, duration, percent, plain, print_json, rate, settings
 from tuner.cli.wiring import the_device, the_families
-from tuner.lookup import Answer, Snapshot, snapshot_path
-from tuner.lookup import lookup as find
+from tuner.lookup import Answer, Finder, Misses, Snapshot, seed_index
+from tuner.store.place import Place
 
 
 def lookup(
@@ -32,7 +32,9 @@ def lookup(
     problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
     families = the_families([], family_dir or [])
     chosen = the_device(device)
-    answer = find(Snapshot(snapshot_path(db)), chosen, problem, families)
+    place = Place.of(db)
+    finder = Finder(Snapshot(place.snapshot), families, seeds=seed_index, misses=Misses(place.spool))
+    answer = finder.lookup(chosen, problem)
     if source:
         print(answer.rendered.source)
     elif json_output:
@@ -52,11 +54,15 @@ def _print_answer(answer: Answer, title: str) -> None:
         noise = percent(evidence.get("noise"))
         out.print(f"speed      {rate(answer.gflops)}, {duration(evidence.get('time_ms'))} ± {noise}")
     elif evidence.get("gflops"):
-        out.print(f"speed      not measured here; {rate(evidence['gflops'])} for {evidence['problem']}")
+        where = evidence["problem"] if evidence["same_device"] else f"{evidence['problem']} on {evidence['device']}"
+        out.print(f"speed      not measured here; {rate(evidence['gflops'])} for {where}")
     if answer.distance:
         out.print(f"distance   {answer.distance:.2f} doublings from {evidence['problem']}")
     for launch in answer.launches():
-        out.print(f"launch     {launch['kernel']}  global {launch['global_size']}  local {launch['local_size']}")
+        buffers = "".join(f"  {buffer['name']} ({buffer['bytes']:,} bytes)" for buffer in launch["scratch"])
+        out.print(
+            f"launch     {launch['kernel']}  global {launch['global_size']}  local {launch['local_size']}{buffers}"
+        )
     if answer.rendered.build_options:
         out.print(f"build      {answer.rendered.build_options}")
     if evidence.get("when"):

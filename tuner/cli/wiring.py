@@ -15,11 +15,17 @@ from tuner.store import Store, open_store
 
 
 def the_store(url: str | None, *, upgrade: bool) -> Store:
-    """The store at `url`; whatever keeps it from opening is the machine's failure, not a slip on the command line."""
+    """The store at `url`, with `upgrade` after taking in the misses that look-ups have left beside it.
+
+    Whatever keeps it from opening is the machine's failure, not a slip on the command line.
+    """
     try:
-        return open_store(url, upgrade=upgrade)
+        store = open_store(url, upgrade=upgrade)
+        if upgrade:
+            store.take_in_misses()
     except UserError as error:
         raise MachineError(str(error)) from error
+    return store
 
 
 def require_published(store: Store) -> None:

@@ -214,7 +214,7 @@ def load_families(extra_dirs: Sequence[Path] = ()) -> dict[str, Family]:
 
 
 class BuiltIn(Mapping[str, Family]):
-    """The built-in families, each loaded when it is asked for, and believed without a trial: our tests have tried them."""
+    """The built-in families, each loaded when it is asked for and believed without a trial: our tests try them."""
 
     def __init__(self) -> None:
         """Load nothing yet."""

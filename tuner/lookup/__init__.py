@@ -2,7 +2,22 @@
 
 from tuner.lookup.answer import Answer, Origin
 from tuner.lookup.ask import DEFAULT_ORDER, Family, lookup
+from tuner.lookup.finder import Finder
+from tuner.lookup.misses import Misses
+from tuner.lookup.seeds import seed_index
 from tuner.lookup.snapshot import Index, Snapshot
 from tuner.store.place import snapshot_path
 
-__all__ = ["DEFAULT_ORDER", "Answer", "Family", "Index", "Origin", "Snapshot", "lookup", "snapshot_path"]
+__all__ = [
+    "DEFAULT_ORDER",
+    "Answer",
+    "Family",
+    "Finder",
+    "Index",
+    "Misses",
+    "Origin",
+    "Snapshot",
+    "lookup",
+    "seed_index",
+    "snapshot_path",
+]

@@ -40,7 +40,8 @@ class Sources:
 
     index: Index
     families: Mapping[str, Family]
-    seeds: Index | None = None
+    seeds: Callable[[], Index] | None = None
+    """Asked for only if nothing better is known."""
     now: Callable[[], float] = time.time
 
 
@@ -59,7 +60,7 @@ def lookup(
     problem: Problem,
     families: Mapping[str, Family],
     *,
-    seeds: Index | None = None,
+    seeds: Callable[[], Index] | None = None,
     now: Callable[[], float] = time.time,
 ) -> Answer:
     """The best configuration known for `problem` on `device`; whatever is stored, there is an answer.
@@ -110,7 +111,7 @@ class _Question:
             yield Candidate(Origin.NEAREST, far, entry)
         yield from self._of_others(index, Origin.SIMILAR_DEVICE)
         if self.sources.seeds is not None:
-            yield from self._of_others(self.sources.seeds, Origin.SEED)
+            yield from self._of_others(self.sources.seeds(), Origin.SEED)
 
     def _of_others(self, index: Index, origin: Origin) -> Iterator[Candidate]:
         """Champions of silicon of the same vendor and kind, the nearest in compute units first, then in shape.

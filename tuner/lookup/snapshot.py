@@ -83,7 +83,9 @@ class Index:
         listed = self._same[silicon].get(problem_key(problem), ())
         return [entry for one in listed if (entry := one.entry) is not None]
 
-    def nearest(self, device: Device, problem: Problem, silicon: Silicon | None = None) -> Iterator[tuple[float, Entry]]:
+    def nearest(
+        self, device: Device, problem: Problem, silicon: Silicon | None = None
+    ) -> Iterator[tuple[float, Entry]]:
         """Entries of other sizes or alignment on this silicon with their distance, the nearest first.
 
         Data type, transposes and math are the same; of equally near ones that of this software comes first. On another

@@ -28,7 +28,11 @@ class Family(Protocol):
     """What the loop needs of a `tuner.family.Family`."""
 
     name: str
-    hash: str
+
+    @property
+    def hash(self) -> str:
+        """Of its files: while it is the same, so is whatever they render."""
+
     defaults: tuple[Config, ...]
     """The declared defaults, in order; not all need be legal everywhere."""
 

@@ -1,8 +1,8 @@
 """A snapshot's table of contents: which row and source stands where, so that a look-up reads only what it asks for.
 
-The table is one line near the start of the file. It gives, for each silicon and software, the champions and certificates
-by problem, with the place of their line in bytes from the end of the table. It is believed only if its checksum and the
-length of the file are right; whoever does not believe it reads the whole file.
+The table is one line near the start of the file. It gives, for each silicon and software, the champions and the
+certificates by problem, with the place of their line in bytes from the end of the table. It is believed only if its
+checksum and the length of the file are right; whoever does not believe it reads the whole file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tuner.model import Config, Problem, Silicon, Software
-from tuner.store import findings, misses, nights, rows
+from tuner.store import findings, misses, nights, rows, spool
 from tuner.store.nouns import Calibration, Miss, Night, Peak, Regression
 from tuner.store.session import Session
 
@@ -20,6 +20,10 @@ class Journal(Session):
         """Add counts to those of the same silicon, software and problem."""
         with self._write() as connection:
             misses.add(connection, found)
+
+    def take_in_misses(self) -> int:
+        """Add what look-ups have counted since the last time; returns how many different ones that were."""
+        return spool.take_in(self._place.spool, self.add_misses)
 
     def misses(self, silicon: Silicon | None = None) -> list[Miss]:
         """What was asked for and not tuned on a silicon (None: any), most asked first."""

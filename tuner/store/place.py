@@ -60,6 +60,11 @@ class Place:
         return cls(f"sqlite:///{path}", path, beside(f"{path.name}.snapshot.json"), beside(f"{path.name}.lock"))
 
     @property
+    def spool(self) -> Path:
+        """The folder in which look-ups leave their misses; it need not exist."""
+        return self.snapshot.with_name(f"{self.snapshot.name.removesuffix('.snapshot.json')}.misses")
+
+    @property
     def label(self) -> str:
         """What people are told: the path, or the URL without its password."""
         return str(self.path) if self.path else re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", self.url)

@@ -64,9 +64,7 @@ def write(published: Published) -> str:
     row_places = body.block('"champions":[', [canonical_json(row) for row in rows], "],\n")
     certificate_places = body.block('"certificates":[', [canonical_json(row) for row in certificates], "]}\n")
     places = [source_places[row["rendered"]["source"]] for row in rows]
-    table = make_table(
-        zip(rows, row_places, places, strict=True), zip(certificates, certificate_places, strict=True)
-    )
+    table = make_table(zip(rows, row_places, places, strict=True), zip(certificates, certificate_places, strict=True))
     return body.after({"format": FORMAT, "state": list(published.state)}, table)
 
 

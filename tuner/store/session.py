@@ -57,6 +57,11 @@ class Session:
         return self._place.snapshot
 
     @property
+    def spool(self) -> Path:
+        """The folder in which look-ups leave their misses."""
+        return self._place.spool
+
+    @property
     def unpublished(self) -> bool:
         """The last attempt to publish failed: what is stored stands, but a look-up does not know of it yet."""
         return self._unpublished

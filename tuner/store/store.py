@@ -22,7 +22,7 @@ from tuner.model import (
     Software,
     UserError,
 )
-from tuner.store import certificates, champions, flights, health, publish, rows, trials
+from tuner.store import certificates, champions, flights, health, misses, publish, rows, trials
 from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
 from tuner.store.flights import Interrupted, Settled
 from tuner.store.journal import Journal
@@ -158,9 +158,10 @@ class Store(Journal):
     ) -> Champion:
         """Make a configuration the champion; returns what is served, which may still be pinned.
 
-        With `checks` its certificate is issued, with `record` that trial is added, in the same transaction. `expected`
-        is the `source_hash` of the promoted champion that it was raced against, None for none: raises Superseded, and
-        changes nothing, if another is promoted now, or if this source was withdrawn and not certified since.
+        With `checks` its certificate is issued and its misses are forgotten, with `record` that trial is added, in the
+        same transaction. `expected` is the `source_hash` of the promoted champion that it was raced against, None for
+        none: raises Superseded, and changes nothing, if another is promoted now, or if this source was withdrawn and
+        not certified since.
         """
         event = Event(
             PROMOTE, silicon, software, problem, config, rendered, time_ms, noise, run, None, reason, rows.now()
@@ -172,6 +173,7 @@ class Store(Journal):
                 _add(connection, record)
             if checks is not None:
                 certificates.certify(connection, event.key, config, rendered.source_hash, checks)
+                misses.forget(connection, event.key)
             champions.append(connection, event)
             return _required(self._standing(connection, event.key))
 
