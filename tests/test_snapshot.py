@@ -22,6 +22,7 @@ from tests.test_lookup import DEVICE, Tiled
 from tuner.data import data_folder
 from tuner.lookup import Snapshot, lookup
 from tuner.store import Store, open_store, publish, snapshot_path
+from tuner.store.contents import Contents, open_contents
 from tuner.store.published import FORMAT, read, write
 
 
@@ -415,3 +416,68 @@ def test_what_is_no_file_is_told_and_not_read(tmp_path: Path, make: Any, caplog:
     make(tmp_path / "snapshot.json")
     assert Snapshot(tmp_path / "snapshot.json").index.same_problem(SILICON, PROBLEM) == []
     assert "cannot be read" in caplog.text
+
+
+# The table of contents
+
+
+def asked(store: Store, m: int) -> Any:
+    return lookup(Snapshot(store.snapshot), DEVICE, replace(PROBLEM, m=m), {"tiled": Tiled()})
+
+
+def test_a_look_up_reads_the_row_it_needs_and_no_other(two: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_rows: list[int] = []
+    before = Contents.row
+
+    def row(self: Contents, where: tuple[int, int]) -> dict[str, Any]:
+        read_rows.append(where[0])
+        return before(self, where)
+
+    monkeypatch.setattr(Contents, "row", row)
+    assert asked(store, 1000).config == config(2)
+    assert len(read_rows) == 2  # the champion and its certificate
+
+
+def test_a_snapshot_with_a_table_and_one_without_answer_the_same(two: str, store: Store) -> None:
+    with_table = [asked(store, m).to_json() for m in (64, 999, 1000)]
+    document = json.loads(two)
+    del document["table"]
+    store.snapshot.write_text(json.dumps(document))
+    without = [asked(store, m).to_json() for m in (64, 999, 1000)]
+    for answer in (*with_table, *without):
+        del answer["evidence"]["age_seconds"]
+    assert with_table == without
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"config":{"ts":1}', '"config":{"ts":!}'),
+        ('"time_ms":1.5', '"time_ms":-15'),
+        ("/* 1 */", "/* 3 */"),
+        ('"m":64', '"m":65'),
+    ],
+)
+def test_damage_that_keeps_the_length_is_found_when_the_row_is_read(
+    two: str, store: Store, old: str, new: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, table, body = two.split("\n", 2)
+    assert old in body
+    store.snapshot.write_text("\n".join((first, table, body.replace(old, new, 1))))
+    assert [asked(store, m).config for m in (64, 1000)] == [config(2), config(2)]
+    assert "is damaged and was ignored" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [lambda text: text.replace("[64,96,", "[65,96,", 1), lambda text: text + " "])
+def test_a_table_that_cannot_be_believed_is_not(two: str, store: Store, damage: Any) -> None:
+    store.snapshot.write_text(damage(two))
+    assert open_contents(store.snapshot, FORMAT) is None
+    assert [asked(store, m).config for m in (64, 1000)] == [config(1), config(2)]
+
+
+def test_an_open_snapshot_is_read_to_the_end_though_a_newer_one_has_replaced_it(two: str, store: Store) -> None:
+    contents = open_contents(store.snapshot, FORMAT)
+    assert contents is not None
+    promote(store, 3)
+    (group,) = contents.groups
+    assert [contents.row(row)["config"] for _, _, row, _ in group.champions] == [{"ts": 1}, {"ts": 2}]

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.lookup.near import Near
 from tuner.model import Certificate, Device, Problem, Silicon, Software, log_sizes
 from tuner.store.contents import Contents, ProblemKey, Where, open_contents, problem_key
-from tuner.store.keys import Key
+from tuner.store.keys import Key, text_hash
 from tuner.store.published import FORMAT, Entry, Published, certificate_of, entry_of, read, text_of
 from tuner.store.valid import UNREADABLE
 
@@ -172,7 +172,10 @@ class _Loader:
 
     def __call__(self) -> Entry | None:
         try:
-            entry = entry_of(self._contents.row(self._row), self._contents.source(self._source))
+            sources = self._contents.source(self._source)
+            if any(text_hash(text) != key for key, text in sources.items()):
+                raise ValueError("its source is not what its hash says")
+            entry = entry_of(self._contents.row(self._row), sources)
             silicon, software, problem = entry.key
             if ((silicon, software), problem_key(problem)) != (self._about, self._problem):
                 raise ValueError("it is not the one that the table names")
