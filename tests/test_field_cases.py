@@ -290,7 +290,7 @@ def test_a_name_with_colons_and_signs_is_found_again(store: Store, families: dic
     found = lookup(Snapshot(store.snapshot), device, PROBLEM, families)
     assert (found.origin.value, found.certified) == ("exact", True)
     near = replace(device, silicon=replace(device.silicon, name=name[:-1] + "?"))
-    assert lookup(Snapshot(store.snapshot), near, PROBLEM, families).origin.value == "default"
+    assert lookup(Snapshot(store.snapshot), near, PROBLEM, families).origin.value == "similar_device"
 
 
 @pytest.mark.parametrize("size", ["500 500 500", "1 1 1", "127 129 131"])
