@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import logging
 import os
 import sqlite3
@@ -147,18 +146,21 @@ def test_a_server_has_its_snapshot_in_the_users_data_folder(monkeypatch: pytest.
     assert one.snapshot.parent == tmp_path / "gemm-tuner"
     assert one.snapshot != other.snapshot
     assert one.label == "postgresql://me:***@host/a"
+    assert Place.of("postgresql://me@host/a").snapshot == one.snapshot, "a look-up need not know the password"
 
 
-@pytest.mark.parametrize("url", ["sqlite://", ":memory:", "sqlite:///:memory:", "nosuch://host/db"])
+@pytest.mark.parametrize(
+    "url", ["sqlite://", ":memory:", "sqlite:///:memory:", "nosuch://host/db", "mysql://host/db", "postgresql+x://h/d"]
+)
 def test_a_url_that_names_no_database_is_refused(url: str) -> None:
     with pytest.raises(UserError, match=r"names no file|is no database URL"):
         open_store(url, upgrade=True)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("psycopg") is not None, reason="psycopg is installed")
-def test_a_server_without_its_driver_is_told() -> None:
-    with pytest.raises(UserError, match="needs the Python package psycopg"):
-        open_store("postgresql+psycopg://me:secret@localhost/gemm", upgrade=False)
+def test_a_server_without_its_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UserError, match=r"needs the Python package psycopg: pip install .gemm-tuner\[postgres\]"):
+        open_store("postgresql://me:secret@localhost/gemm", upgrade=False)
 
 
 @pytest.mark.parametrize("upgrade", [True, False])

@@ -9,25 +9,25 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import filelock
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from tuner.model import MachineError, UserError
+from tuner.store import server
 from tuner.store.place import NETWORK_FILE_SYSTEMS, Place, file_system
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another's transaction, each of which takes milliseconds."""
 
 _LOCK_SECONDS = 120.0
-_WRITERS = 0x67656D6D
-"""Number of the advisory lock that writers on a PostgreSQL server share."""
 
 _log = logging.getLogger("tuner.store")
+_Result = TypeVar("_Result")
 
 _SENTENCES = {
     sqlite3.SQLITE_NOTADB: "is not a database; give another path, or move that file away",
@@ -47,7 +47,7 @@ _DAMAGE = re.compile(r"no such (table|column)|table \S+ has no column|malformed|
 def open_engine(place: Place, *, create: bool) -> Engine:
     """An engine on `place`; a missing database file is made only if `create`. Raises UserError, connects to nothing."""
     if place.path is None:
-        return _server_engine(place)
+        return server.open_engine(place)
     address = _address(place.path, create=create)
     engine = create_engine(
         f"sqlite:///{quoted(place.path)}",
@@ -63,17 +63,6 @@ def open_engine(place: Place, *, create: bool) -> Engine:
 def empty_engine() -> Engine:
     """A private empty database in memory."""
     return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-
-
-def _server_engine(place: Place) -> Engine:
-    try:
-        engine = create_engine(place.url, pool_pre_ping=True)
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise UserError(f"{place.label!r} is no database URL; use a file's path or postgresql://...") from error
-    except ModuleNotFoundError as error:
-        raise UserError(f"{place.label} needs the Python package {error.name}; install it.") from error
-    event.listen(engine, "begin", _queue_up)
-    return engine
 
 
 def _address(path: Path, *, create: bool) -> str:
@@ -103,15 +92,20 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _queue_up(connection: Connection) -> None:
-    """One writer at a time, as on SQLite: verbs read what stands before they append to it."""
-    if connection.get_execution_options().get("writing", False) and connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS})")
-
-
 def writing(engine: Engine) -> Engine:
     """The same engine, whose transactions take the write lock when they begin."""
     return engine.execution_options(writing=True)
+
+
+def transact(place: Place, engine: Engine, work: Callable[[Connection], _Result]) -> _Result:
+    """What `work` returns, done in one transaction, which may be tried several times. Raises as `plain_errors` does."""
+
+    def once() -> _Result:
+        with engine.begin() as connection:
+            return work(connection)
+
+    with plain_errors(place):
+        return server.retried(once)
 
 
 def set_journal(place: Place, system: Callable[[Path], str] = file_system) -> None:
@@ -179,22 +173,19 @@ def plain_errors(place: Place) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _user_error(place, error.orig) or error from error
+        said = server.sentence(place, error) if place.path is None else None
+        raise (MachineError(said) if said else _file_error(place, error.orig)) or error from error
     except sqlite3.Error as error:
-        raise _user_error(place, error) or error from error
+        raise _file_error(place, error) or error from error
     except UnicodeDecodeError as error:
         raise MachineError(f"{place.label} {_SENTENCES[sqlite3.SQLITE_CORRUPT]}.") from error
     except UnicodeEncodeError as error:
         raise UserError(f"{error.object!r:.80} cannot be stored: it is no valid Unicode.") from error
 
 
-def _user_error(place: Place, error: BaseException | None) -> MachineError | None:
+def _file_error(place: Place, error: BaseException | None) -> MachineError | None:
     if isinstance(error, sqlite3.OperationalError) and _DAMAGE.match(str(error)):
         return MachineError(f"{place.label} {_SENTENCES[sqlite3.SQLITE_CORRUPT]}.")
     code = getattr(error, "sqlite_errorcode", None)
-    if code is not None:
-        sentence = _SENTENCES.get(code & 0xFF)
-        return MachineError(f"{place.label} {sentence}.") if sentence else None
-    if place.path is None and str(getattr(error, "sqlstate", None) or "08")[:2] in ("08", "28", "3D", "53", "57"):
-        return MachineError(f"{place.label} cannot be reached: {str(error).strip().splitlines()[0]}")
-    return None
+    sentence = None if code is None else _SENTENCES.get(code & 0xFF)
+    return MachineError(f"{place.label} {sentence}.") if sentence else None

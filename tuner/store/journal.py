@@ -18,8 +18,8 @@ class Journal(Session):
 
     def add_misses(self, found: Iterable[Miss]) -> None:
         """Add counts to those of the same silicon, software and problem."""
-        with self._write() as connection:
-            misses.add(connection, found)
+        every = tuple(found)
+        self._writes(lambda connection: misses.add(connection, every))
 
     def take_in_misses(self) -> int:
         """Add what look-ups have counted since the last time; returns how many different ones that were."""
@@ -27,40 +27,33 @@ class Journal(Session):
 
     def misses(self, silicon: Silicon | None = None) -> list[Miss]:
         """What was asked for and not tuned on a silicon (None: any), most asked first."""
-        with self._read() as connection:
-            return misses.listed(connection, silicon)
+        return self._reads(lambda connection: misses.listed(connection, silicon))
 
     def forget_misses(self, silicon: Silicon, software: Software, problem: Problem) -> None:
         """It has been tuned; no miss of it is no error."""
-        with self._write() as connection:
-            misses.forget(connection, (silicon, software, problem))
+        self._writes(lambda connection: misses.forget(connection, (silicon, software, problem)))
 
     # Nights
 
     def start_night(self, name: str, host: str, plan: Mapping[str, Any]) -> int:
         """Note that a night began in this process; returns its number. `host` is this machine, by `Process.host`."""
-        with self._write() as connection:
-            return nights.start(connection, self._process, name, host, plan)
+        return self._writes(lambda connection: nights.start(connection, self._process, name, host, plan))
 
     def resume_night(self, night: int) -> Night:
         """Go on in this process with a night that was interrupted or died; raises UserError for any other."""
-        with self._write() as connection:
-            return nights.resume(connection, self._process, night)
+        return self._writes(lambda connection: nights.resume(connection, self._process, night))
 
     def note_night(self, night: int, progress: Mapping[str, Any]) -> None:
         """Keep how far a night has come, in place of what was kept before; ValueError unless it is at work."""
-        with self._write() as connection:
-            nights.note(connection, night, progress)
+        self._writes(lambda connection: nights.note(connection, night, progress))
 
     def finish_night(self, night: int, state: str, summary: Mapping[str, Any]) -> None:
         """Close a night as `complete`, `interrupted` or `failed`; raises ValueError unless it is at work."""
-        with self._write() as connection:
-            nights.finish(connection, night, state, summary)
+        self._writes(lambda connection: nights.finish(connection, night, state, summary))
 
     def nights(self, limit: int | None = None, name: str | None = None) -> list[Night]:
         """Nights of a name (None: any), newest first; one whose process on this machine is gone has `died`."""
-        with self._read() as connection:
-            return nights.listed(connection, self._process, limit, name)
+        return self._reads(lambda connection: nights.listed(connection, self._process, limit, name))
 
     def add_calibration(
         self,
@@ -72,15 +65,15 @@ class Journal(Session):
         reading: Mapping[str, float],
     ) -> None:
         """Keep one reading of the calibration kernel and the sensors, units in the names."""
-        with self._write() as connection:
-            nights.calibrate(connection, instance, silicon, software, night, stage, reading)
+        self._writes(
+            lambda connection: nights.calibrate(connection, instance, silicon, software, night, stage, reading)
+        )
 
     def calibrations(
         self, instance: str, software: Software | None = None, limit: int | None = None
     ) -> list[Calibration]:
         """The last `limit` readings of one device instance on a software (None: any), oldest first."""
-        with self._read() as connection:
-            return nights.calibrations(connection, instance, software, limit)
+        return self._reads(lambda connection: nights.calibrations(connection, instance, software, limit))
 
     # Regressions
 
@@ -100,23 +93,21 @@ class Journal(Session):
         """Note a regression; returns its number. If that source's is open already, its latest figures are kept."""
         key = (silicon, software, problem)
         figures: dict[str, Any] = {"before_ms": before_ms, "now_ms": now_ms, "noise": noise, "detail": detail}
-        with self._write() as connection:
-            return findings.open_regression(connection, key, config, source_hash, night, **figures)
+        return self._writes(
+            lambda connection: findings.open_regression(connection, key, config, source_hash, night, **figures)
+        )
 
     def close_regression(self, number: int, reason: str) -> None:
         """It recovered; raises UserError if none of that number is open."""
-        with self._write() as connection:
-            findings.close_regression(connection, number, reason, acknowledged=False)
+        self._writes(lambda connection: findings.close_regression(connection, number, reason, acknowledged=False))
 
     def acknowledge_regression(self, number: int, reason: str) -> None:
         """A person takes it as it is, and the reason says who and why; raises UserError if none is open."""
-        with self._write() as connection:
-            findings.close_regression(connection, number, reason, acknowledged=True)
+        self._writes(lambda connection: findings.close_regression(connection, number, reason, acknowledged=True))
 
     def regressions(self, open_only: bool = True) -> list[Regression]:
         """Regressions, oldest first."""
-        with self._read() as connection:
-            return findings.regressions(connection, open_only)
+        return self._reads(lambda connection: findings.regressions(connection, open_only))
 
     # Peaks
 
@@ -124,19 +115,20 @@ class Journal(Session):
         self, silicon: Silicon, software: Software, dtype: str, math: str, gflops: float, noise: float, method: str
     ) -> None:
         """Keep the peak rate of a dtype and math in GFLOP/s, in place of the one before."""
-        with self._write() as connection:
-            findings.set_peak(
+        self._writes(
+            lambda connection: findings.set_peak(
                 connection, Peak(silicon, software, "gflops", dtype, math, gflops, noise, method, rows.now())
             )
+        )
 
     def set_bandwidth(self, silicon: Silicon, software: Software, gb_per_s: float, noise: float, method: str) -> None:
         """Keep the memory bandwidth in GB/s (10^9 bytes), in place of the one before."""
-        with self._write() as connection:
-            findings.set_peak(
+        self._writes(
+            lambda connection: findings.set_peak(
                 connection, Peak(silicon, software, "gb_per_s", "", "", gb_per_s, noise, method, rows.now())
             )
+        )
 
     def peaks(self, silicon: Silicon, software: Software) -> list[Peak]:
         """What was measured for a device on one software: its bandwidth, and a rate for each dtype and math."""
-        with self._read() as connection:
-            return findings.peaks(connection, silicon, software)
+        return self._reads(lambda connection: findings.peaks(connection, silicon, software))

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from tuner.data import data_folder
 from tuner.model import UserError
+from tuner.store import server
 from tuner.store.engine import exclusive, open_engine, plain_errors, quoted, set_journal, writing
 from tuner.store.place import Place, file_system, opened
 from tuner.store.schema import VERSION_TABLE
@@ -77,12 +78,13 @@ def upgraded(place: Place, *, to: str = "head", system: Callable[[Path], str] = 
         if place.path is not None:
             _look_at(place.path)
         engine = open_engine(place, create=True)
-        with engine.connect() as connection:
-            found = revision(connection, place.label)
-        if found not in (to, head()):
-            if found is not None and place.path is not None:
-                copy_aside(place.path, found)
-            _run_migrations(engine, to)
+        with server.one_migrator(engine):
+            with engine.connect() as connection:
+                found = revision(connection, place.label)
+            if found not in (to, head()):
+                if found is not None and place.path is not None:
+                    copy_aside(place.path, found)
+                server.retried(lambda: _run_migrations(engine, to))
         engine.dispose()
         set_journal(place, system)
     return engine

@@ -18,6 +18,7 @@ from tuner.model import UserError
 
 _SQLITE = re.compile(r"sqlite(?:\+pysqlite)?://(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"[a-z][a-z0-9+_.-]*://", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^:/@]*):[^@]*@")
 NETWORK_FILE_SYSTEMS = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"),
@@ -50,7 +51,8 @@ class Place:
         if match is None and _URL.match(url):
             if not _is_unicode(url):
                 raise UserError(f"{url!r} is no database URL; use a file's path or postgresql://...")
-            stem = data_home() / f"server-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+            address = _PASSWORD.sub(r"\1@", url)  # a look-up finds the snapshot without knowing the password
+            stem = data_home() / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
             return cls(url, None, stem.with_suffix(".snapshot.json"), stem.with_suffix(".lock"))
         name = url if match is None else _unquoted(match["rest"].partition("?")[0].removeprefix("/"))
         if name in ("", ":memory:"):
@@ -67,7 +69,7 @@ class Place:
     @property
     def label(self) -> str:
         """What people are told: the path, or the URL without its password."""
-        return str(self.path) if self.path else re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", self.url)
+        return str(self.path) if self.path else _PASSWORD.sub(r"\1:***@", self.url)
 
 
 def _unquoted(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, func, select
 
 from tuner.store import certificates, champions, published
-from tuner.store.engine import exclusive, plain_errors
+from tuner.store.engine import exclusive, transact
 from tuner.store.place import Place
 from tuner.store.schema import certificate, champion_log
 
@@ -19,8 +19,7 @@ def publish(engine: Engine, place: Place) -> Path:
     Under the lock file, so that of several publishers the last one read last. Raises OSError if it cannot be written.
     """
     with exclusive(place):
-        with plain_errors(place), engine.connect() as connection:
-            contents = collect(connection)
+        contents = transact(place, engine, collect)
         replace_text(place.snapshot, published.write(contents))
     return place.snapshot
 
@@ -48,8 +47,7 @@ def collect(connection: Connection) -> published.Published:
 
 def is_current(engine: Engine, place: Place) -> bool:
     """Whether the snapshot says what the database does, to the letter: a certificate revoked leaves no new line."""
-    with plain_errors(place), engine.connect() as connection:
-        present = collect(connection)
+    present = transact(place, engine, collect)
     try:
         return published.text_of(place.snapshot) == published.write(present)
     except OSError:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from tuner.model import MachineError, UserError
 from tuner.store import migrate, publish
-from tuner.store.engine import plain_errors, writing
+from tuner.store.engine import plain_errors, transact, writing
 from tuner.store.place import Place
 from tuner.store.process import Process
 
 _log = logging.getLogger("tuner.store")
+_Result = TypeVar("_Result")
 
 
 class Session:
@@ -88,21 +89,25 @@ class Session:
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
+        """For what is read as it streams, and so cannot be done again."""
         with plain_errors(self._place), self._engine.begin() as connection:
             yield connection
 
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
+    def _reads(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns, all of it as of one moment; it may be called several times."""
+        return transact(self._place, self._engine, work)
+
+    def _writes(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` returns, committed; it may be called several times, each time from what then stands."""
         if self._missing:
             raise UserError(f"nothing is stored at {self.url} yet; run gemm-tuner tune first.")
-        with plain_errors(self._place), self._writer.begin() as connection:
-            yield connection
+        return transact(self._place, self._writer, work)
 
-    @contextmanager
-    def _publishing(self) -> Iterator[Connection]:
-        with self._write() as connection:
-            yield connection
+    def _publishes(self, work: Callable[[Connection], _Result]) -> _Result:
+        """As `_writes`; then the snapshot says what the database does."""
+        result = self._writes(work)
         self._try_to_publish()
+        return result
 
     def _try_to_publish(self) -> None:
         """What is committed stays committed: a snapshot that cannot be written is a warning, and made up for later."""

@@ -42,19 +42,20 @@ class Store(Journal):
 
     def start_run(self, silicon: Silicon, software: Software, problem: Problem, settings: dict[str, Any]) -> int:
         """Open a run; returns its number. `settings` is whatever JSON can hold."""
-        with self._write() as connection:
-            return trials.start_run(connection, silicon, software, problem, settings)
+        return self._writes(lambda connection: trials.start_run(connection, silicon, software, problem, settings))
 
     def finish_run(self, run: int, summary: dict[str, Any]) -> None:
         """Close a run in order; what it was measuring just now is released without blame."""
-        with self._write() as connection:
+
+        def work(connection: Connection) -> None:
             trials.finish_run(connection, run, summary)
             flights.release(connection, run)
 
+        self._writes(work)
+
     def add(self, record: Record) -> None:
         """Remember one trial, and in the same transaction that it is no longer in flight."""
-        with self._write() as connection:
-            _add(connection, record)
+        self._writes(lambda connection: _add(connection, record))
 
     def history(
         self,
@@ -68,36 +69,33 @@ class Store(Journal):
 
         Other machines' trials are left out unless `imported`. A damaged row is left out with a warning.
         """
-        with self._read() as connection:
-            return trials.history(connection, silicon, software, problem, imported=imported)
+        return self._reads(lambda connection: trials.history(connection, silicon, software, problem, imported=imported))
 
     def fastest(self, silicon: Silicon, software: Software, problem: Problem, count: int) -> list[Record]:
         """The `count` correct trials, our own, of least median time, fastest first."""
-        with self._read() as connection:
-            return trials.fastest(connection, (silicon, software, problem), count)
+        return self._reads(lambda connection: trials.fastest(connection, (silicon, software, problem), count))
 
     def add_baseline(self, record: Record) -> None:
         """Remember what a library reached: family `lib:<name>`, `version` among its values; run 0: one is opened."""
-        with self._write() as connection:
-            trials.add_baseline(connection, record)
+        self._writes(lambda connection: trials.add_baseline(connection, record))
 
     def baselines(self, silicon: Silicon, software: Software, problem: Problem) -> list[Record]:
         """What libraries reached here, oldest first."""
-        with self._read() as connection:
-            return trials.baselines(connection, (silicon, software, problem))
+        return self._reads(lambda connection: trials.baselines(connection, (silicon, software, problem)))
 
     def records(self, batch: int = 1000, after: int = 0) -> Iterator[Record]:
         """Every trial, libraries' and imported ones too, in the order of `Record.number`, those above `after` only.
 
         Read `batch` at a time, each batch in a transaction of its own, so that neither memory nor a writer suffers.
         """
-        while True:
-            with self._read() as connection:
-                found, last = trials.numbered(connection, after, batch)
+        found, last = self._batch(after, batch)
+        while last > after:
             yield from found
-            if last == after:
-                return
             after = last
+            found, last = self._batch(after, batch)
+
+    def _batch(self, after: int, batch: int) -> tuple[list[Record], int]:
+        return self._reads(lambda connection: trials.numbered(connection, after, batch))
 
     # What is being measured right now
 
@@ -113,30 +111,28 @@ class Store(Journal):
         family_hash: str = "",
     ) -> None:
         """Commit, before anything is launched, that this process measures a candidate; again for each attempt."""
-        with self._write() as connection:
-            key = (silicon, software, problem)
-            flights.begin(connection, self._process, run, key, config, source_hash, stage, family_hash)
+        what = (run, (silicon, software, problem), config, source_hash, stage, family_hash)
+        self._writes(lambda connection: flights.begin(connection, self._process, *what))
 
     def drop(self, run: int, source_hash: str) -> None:
         """Commit that an interrupted candidate of this run will not be measured again: what it was is no more."""
-        with self._write() as connection:
-            flights.land(connection, run, source_hash)
+        self._writes(lambda connection: flights.land(connection, run, source_hash))
 
     def stage(self, run: int, config: Config, stage: str) -> None:
         """Commit how far a candidate in flight has come."""
-        with self._write() as connection:
-            flights.stage(connection, run, config, stage)
+        self._writes(lambda connection: flights.stage(connection, run, config, stage))
 
     def interrupted(self, silicon: Silicon, software: Software, problem: Problem) -> list[Interrupted]:
         """Candidates in flight whose tuner, on this machine, is gone."""
-        with self._read() as connection:
-            found = flights.interrupted(connection, self._process, (silicon, software, problem))
-            return [candidate for _, candidate in found]
+        key = (silicon, software, problem)
+        found = self._reads(lambda connection: flights.interrupted(connection, self._process, key))
+        return [candidate for _, candidate in found]
 
     def settle(self, run: int, silicon: Silicon, software: Software, problem: Problem) -> Settled:
         """Take interrupted candidates over for `run`: to be measured once more, last, or recorded as crashed."""
-        with self._write() as connection:
-            return flights.settle(connection, self._process, run, (silicon, software, problem))
+        return self._writes(
+            lambda connection: flights.settle(connection, self._process, run, (silicon, software, problem))
+        )
 
     # Champions
 
@@ -166,16 +162,20 @@ class Store(Journal):
         event = Event(
             PROMOTE, silicon, software, problem, config, rendered, time_ms, noise, run, None, reason, rows.now()
         )
-        with self._publishing() as connection:
+        passed = None if checks is None else tuple(checks)
+
+        def work(connection: Connection) -> Champion:
             if not isinstance(expected, EllipsisType):
                 champions.require(connection, event.key, expected, rendered.source_hash)
             if record is not None:
                 _add(connection, record)
-            if checks is not None:
-                certificates.certify(connection, event.key, config, rendered.source_hash, checks)
+            if passed is not None:
+                certificates.certify(connection, event.key, config, rendered.source_hash, passed)
                 misses.forget(connection, event.key)
             champions.append(connection, event)
-            return _required(self._standing(connection, event.key))
+            return _required(_standing(connection, event.key))
+
+        return self._publishes(work)
 
     def pin(
         self,
@@ -191,19 +191,25 @@ class Store(Journal):
     ) -> Champion:
         """Serve this configuration, whatever is promoted, until `unpin`."""
         event = Event(PIN, silicon, software, problem, config, rendered, time_ms, noise, None, None, reason, rows.now())
-        with self._publishing() as connection:
+
+        def work(connection: Connection) -> Champion:
             champions.append(connection, event)
-            return _required(self._standing(connection, event.key))
+            return _required(_standing(connection, event.key))
+
+        return self._publishes(work)
 
     def unpin(self, silicon: Silicon, software: Software, problem: Problem, *, reason: str) -> Champion | None:
         """Serve again what is promoted; returns it. Raises UserError if nothing is pinned."""
         key = (silicon, software, problem)
-        with self._publishing() as connection:
+
+        def work(connection: Connection) -> Champion | None:
             pinned = champions.standings(champions.log(connection, *key)).get(key, Standing()).pinned
             if pinned is None:
                 raise UserError(f"nothing is pinned for {problem} on {silicon.name}.")
             champions.append(connection, replace(pinned, action=UNPIN, reason=reason))
-            return self._standing(connection, key)
+            return _standing(connection, key)
+
+        return self._publishes(work)
 
     def withdraw(
         self, silicon: Silicon, software: Software, problem: Problem, *, reason: str, source_hash: str | None = None
@@ -213,24 +219,24 @@ class Store(Journal):
         The last promotion before it that is still certified returns. Raises UserError if there is no champion.
         """
         key = (silicon, software, problem)
-        with self._publishing() as connection:
+
+        def work(connection: Connection) -> Champion | None:
             champions.withdraw(connection, key, reason, source_hash)
-            return self._standing(connection, key)
+            return _standing(connection, key)
+
+        return self._publishes(work)
 
     def rollback(self, to: datetime) -> list[Event]:
         """Restore what stood at a moment by appending to the log; returns the lines. Certificates stay as they are."""
-        with self._publishing() as connection:
-            return champions.roll_back(connection, rows.moment(to))
+        return self._publishes(lambda connection: champions.roll_back(connection, rows.moment(to)))
 
     def champion(self, silicon: Silicon, software: Software, problem: Problem) -> Champion | None:
         """What is served for a key: the pinned configuration, else the one promoted last."""
-        with self._read() as connection:
-            return self._standing(connection, (silicon, software, problem))
+        return self._reads(lambda connection: _standing(connection, (silicon, software, problem)))
 
     def champions(self) -> list[Champion]:
         """Every champion, ordered by silicon, software and problem."""
-        with self._read() as connection:
-            entries = publish.collect(connection).entries
+        entries = self._reads(publish.collect).entries
         first = {entry.key: entry.champion for entry in reversed(entries)}
         return [first[key] for key in sorted(first)]
 
@@ -238,8 +244,7 @@ class Store(Journal):
         self, silicon: Silicon | None = None, software: Software | None = None, problem: Problem | None = None
     ) -> list[Event]:
         """The champions' log about the nouns given (None: any), oldest first."""
-        with self._read() as connection:
-            return champions.log(connection, silicon, software, problem)
+        return self._reads(lambda connection: champions.log(connection, silicon, software, problem))
 
     # Certificates
 
@@ -253,27 +258,30 @@ class Store(Journal):
         checks: Iterable[str],
     ) -> Certificate:
         """Remember the checks a source passed on this software, in place of an earlier certificate."""
-        with self._publishing() as connection:
-            return certificates.certify(connection, (silicon, software, problem), config, source_hash, checks)
+        passed = tuple(checks)
+        return self._publishes(
+            lambda connection: certificates.certify(
+                connection, (silicon, software, problem), config, source_hash, passed
+            )
+        )
 
     def certificate(
         self, silicon: Silicon, software: Software, problem: Problem, source_hash: str
     ) -> Certificate | None:
         """The certificate of a source on this software, if it has one."""
-        with self._read() as connection:
-            return certificates.of_key(connection, (silicon, software, problem)).get(source_hash)
+        return self._reads(
+            lambda connection: certificates.of_key(connection, (silicon, software, problem)).get(source_hash)
+        )
 
     # The whole
 
     def stats(self) -> dict[str, Any]:
         """Rows by table, trials by verdict, champions, bytes on disk, schema."""
-        with self._read() as connection:
-            return health.stats(connection, self._place, self.version)
+        return self._reads(lambda connection: health.stats(connection, self._place, self.version))
 
     def check(self) -> list[str]:
         """Whatever is wrong in the database or with the snapshot, one sentence each; empty if all is well."""
-        with self._read() as connection:
-            found = list(health.check(connection))
+        found = self._reads(lambda connection: list(health.check(connection)))
         if not self._missing and not self._comes_current():
             found.append(f"the snapshot {self.snapshot} is not what the database says; gemm-tuner db upgrade renews it")
         return found
@@ -287,13 +295,14 @@ class Store(Journal):
             time.sleep(0.05)
         return True
 
-    def _standing(self, connection: Connection, key: Key) -> Champion | None:
-        standing = champions.standings(champions.log(connection, *key)).get(key, Standing())
-        event = standing.champion
-        if event is None:
-            return None
-        held = certificates.of_key(connection, key)
-        return champions.champion_of(event, event is standing.pinned, held)
+
+def _standing(connection: Connection, key: Key) -> Champion | None:
+    standing = champions.standings(champions.log(connection, *key)).get(key, Standing())
+    event = standing.champion
+    if event is None:
+        return None
+    held = certificates.of_key(connection, key)
+    return champions.champion_of(event, event is standing.pinned, held)
 
 
 def _add(connection: Connection, record: Record) -> None:
