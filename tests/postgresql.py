@@ -39,10 +39,10 @@ class Server:
         """The URL of one of its databases."""
         return f"postgresql://{DATABASE_USER}@/{database}?host={self.folder}"
 
-    def fresh(self, template: str = "template1") -> str:
+    def fresh(self) -> str:
         """The URL of a new database."""
         name = f"fresh{next(self._numbers)}"
-        self.run("createdb", "--template", template, name)
+        self.run("createdb", name)
         return self.url(name)
 
     def run(self, program: str, *arguments: str) -> str:
@@ -52,7 +52,7 @@ class Server:
 
     def ask(self, url: str, statement: str) -> str:
         """What one statement gives in the database of a URL."""
-        database = url.rpartition("/")[0].rpartition("/")[2] if "?" not in url else url.partition("?")[0].split("/")[-1]
+        database = url.partition("?")[0].rpartition("/")[2]
         return self.run("psql", "--no-align", "--tuples-only", "--command", statement, database).strip()
 
 
@@ -83,7 +83,7 @@ def serving(found: Path) -> Iterator[Server]:
             _wait_for(running, Server(found, folder))
             yield Server(found, folder)
         finally:
-            running.send_signal(signal.SIGINT)
+            running.send_signal(signal.SIGQUIT)  # at once: what it holds is thrown away
             running.wait(timeout=60)
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 
 from tests import postgresql
 from tests.journal_conformance import JournalConformance
@@ -38,13 +38,13 @@ def server() -> Iterator[postgresql.Server]:
 
 
 @pytest.fixture(scope="session")
-def template(server: postgresql.Server, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of a database just made: copying it is faster than making it a hundred times."""
+def made(server: postgresql.Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Engine]:
+    """The URL of a database, and an engine on it, for all tests that leave the schema as it is."""
+    url = server.fresh()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("template")))
-        server.run("createdb", "made")
-        open_store(server.url("made"), upgrade=True).close()
-    return "made"
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("made")))
+        open_store(url, upgrade=True).close()
+    return url, create_engine(url)
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +55,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def url(server: postgresql.Server, template: str) -> str:
-    return server.fresh(template)
+def url(made: tuple[str, Engine]) -> str:
+    """The URL of a database just made: emptying one is faster than making a hundred."""
+    url, engine = made
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"TRUNCATE {', '.join(schema.metadata.tables)} RESTART IDENTITY")
+    return url
 
 
 class TestServer(StoreConformance, JournalConformance):
@@ -87,7 +91,9 @@ def test_a_database_that_is_not_there_is_told(server: postgresql.Server) -> None
         open_store(server.url("none"), upgrade=True)
 
 
-def test_a_newer_schema_is_refused(server: postgresql.Server, url: str) -> None:
+def test_a_newer_schema_is_refused(server: postgresql.Server) -> None:
+    url = server.fresh()
+    open_store(url, upgrade=True).close()
     server.ask(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
     with pytest.raises(UserError, match=r"written by a newer gemm-tuner \(schema 9999\)"):
         open_store(url, upgrade=True)
