@@ -221,7 +221,7 @@ def grid(tmp_path: Path) -> dict[str, Family]:
 
 
 def nothing_stored(problem: Problem) -> Answer:
-    return Answer(Config.of("grid", x=1, y=1), Origin.DEFAULT, False, None, None, {}, lambda: pytest.fail("rendered"))
+    return Answer(Config.of("grid", x=1, y=1), Origin.DEFAULT, False, None, None, dict, lambda: pytest.fail("rendered"))
 
 
 def climb(
@@ -309,7 +309,7 @@ def test_the_champion_is_what_is_stored(grid: dict[str, Family]) -> None:
     family, problem = grid["grid"], Problem(64, 64, 64)
     stored = Config.of("grid", x=5, y=3)
     rendered = family.render(stored, problem, DEVICE)
-    answer = Answer(stored, Origin.EXACT, True, 1.0, 0.0, {}, lambda: rendered)
+    answer = Answer(stored, Origin.EXACT, True, 1.0, 0.0, dict, lambda: rendered)
     (taken,) = climb(grid, [CHAMPION], answer=lambda problem: answer).level(problem).rungs
     assert (taken.config, taken.note) == (stored, "stored (exact)")
 
