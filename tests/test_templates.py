@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tuner.bench import Bench, Case
 from tuner.family import Family, load_families
-from tuner.model import Config, Device, Problem, Verdict
+from tuner.model import Config, Device, Problem, Silicon, Software, Verdict
 from tuner.search.certify import EVERY_KIND
 
 FAMILIES = load_families()
@@ -118,6 +119,48 @@ def test_the_smallest_shapes(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], bench.device
     problems = [Problem.packed(*shape) for shape in [(1, 1, 1), (1, 50, 3), (50, 1, 3), (2, 3, 200)]]
     check(bench, family, [(family.default(problem, device), problem) for problem in problems], device)
+
+
+TILES = {
+    **{"wptm": 4, "wptn": 2, "vw": 4, "mc": 16, "nc": 32, "kc": 64, "pack_a": 0, "pack_b": 2},
+    **{"rows_outside": 1, "prefetch_b": 0, "prefetch_c": 0, "unroll": 1},
+}
+"""Of 4 x 8 elements, in blocks of 16 x 32."""
+ASKING = {"prefetch_b": 1, "prefetch_c": 1}
+VECTOR_CASES: list[tuple[dict[str, int], dict[str, Any]]] = [
+    ({}, {"m": 7, "n": 7, "k": 1}),
+    ({"rows_outside": 0}, {"m": 5, "n": 9, "k": 130, "trans_b": True}),
+    ({"pack_b": 0}, {"m": 1, "n": 64, "k": 65, "batch": 2}),
+    ({"pack_b": 0, "rows_outside": 0}, {"m": 33, "n": 64, "k": 70, "trans_a": True}),
+    ({"pack_b": 0, "wptn": 1, "vw": 1, "wptm": 16}, {"m": 17, "n": 7, "k": 66, "trans_b": True}),
+    ({"pack_a": 1, "pack_b": 1}, {"m": 15, "n": 31, "k": 300, "batch": 2}),
+    ({"pack_a": 1, "pack_b": 1}, {"m": 63, "n": 65, "k": 20, "trans_a": True, "trans_b": True}),
+    ({"pack_a": 2}, {"m": 50, "n": 40, "k": 129}),
+    ({"pack_a": 2, "pack_b": 1, "unroll": 4}, {"m": 47, "n": 33, "k": 67, "trans_a": True}),
+    ({"pack_a": 2, "pack_b": 0, "wptm": 3}, {"m": 31, "n": 32, "k": 64}),
+    ({"wptm": 7, "wptn": 3}, {"m": 43, "n": 71, "k": 31, "dtype": "float64"}),
+    ({"mc": 4096, "nc": 2048, "kc": 192}, {"m": 40, "n": 56, "k": 200, "batch": 2, "dtype": "float64"}),
+    (ASKING, {"m": 37, "n": 75, "k": 141}),
+    ({"pack_b": 0, "rows_outside": 0, "wptn": 4, **ASKING}, {"m": 9, "n": 96, "k": 70}),
+]
+"""Every way of having both operands, with each layout and type, at sizes of 1, 7, and one beside whole tiles."""
+
+
+def test_each_axis_of_vector(bench: Bench) -> None:
+    family, device = FAMILIES["vector"], bench.device
+    every = [(family.complete({**TILES, **change}), Problem.packed(**shape)) for change, shape in VECTOR_CASES]
+    legal = [(config, problem) for config, problem in every if family.broken_rule(config, problem, device) is None]
+    check(bench, family, legal[:: 3 if specialises_at_launch(device) else 1], device)
+    assert len(legal) == len(every) or device.silicon.kind != "cpu" or not device.facts.fp64
+
+
+def test_vector_shares_panels_evenly() -> None:
+    """17 panels for 3 work-items are 6, 6 and 5: no work-item has a crumb, and none more than mc and nc allow."""
+    family, device = FAMILIES["vector"], Device(Silicon("any", "any", "cpu", 3, 0), Software("", "", "", ""), "any")
+    config = family.complete({**TILES, "pack_b": 1, "nc": 48, "mc": 64})
+    sizes = family.derive(config, Problem.packed(64, 136, 64), device)
+    assert (sizes["columns_of_items"], sizes["block_columns"]) == (3, 48)
+    assert (sizes["rows_of_items"], sizes["block_rows"]) == (1, 64)
 
 
 def test_asynchronous_copies(bench: Bench) -> None:
