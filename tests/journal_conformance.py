@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,11 +21,13 @@ from tests.store_conformance import (
     SILICON,
     SOFTWARE,
     config,
+    promote,
     record,
 )
 from tuner.model import Config, Problem, Record, UserError, Verdict
 from tuner.store import Miss, Night, NightState, Store
 
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
 OTHER = replace(SILICON, compute_units=66)
 
 
@@ -110,6 +113,51 @@ class JournalConformance:
         store.add_baseline(baseline())
         found = store.stats()
         assert (found["baselines"], found["imported"], found["tables"]["trial"]) == (1, 1, 2)
+
+    # Pruning
+
+    def test_prune_keeps_the_median(self, store: Store) -> None:
+        store.add(record(1))
+        store.add(record(2, Verdict.WRONG_RESULT, message="off by 5"))
+        found = store.prune(30, before=LATER)
+        (first, second) = store.history(*KEY)
+        assert (found.trials, found.bytes) == (1, 16)
+        assert (first.measurement.samples_ms, first.measurement.time_ms) == ((2.5,), record(1).measurement.time_ms)
+        assert (second, store.check()) == (record(2, Verdict.WRONG_RESULT, message="off by 5"), [])
+        assert store.prune(30, before=LATER).trials == 0
+
+    def test_prune_keeps_what_was_ever_published_and_what_is_young(self, store: Store) -> None:
+        young = replace(record(3), when="2026-12-01T00:00:00.000000+00:00")
+        for one in (record(1), record(2), young):
+            store.add(one)
+        for number in (1, 2):
+            promote(store, number)
+        before = store.log(), store.champions()
+        assert store.prune(30, before=datetime(2026, 11, 30, tzinfo=UTC)).trials == 0
+        assert (store.history(*KEY), store.log(), store.champions()) == ([record(1), record(2), young], *before)
+
+    def test_a_dry_run_says_the_same_and_changes_nothing(self, store: Store) -> None:
+        for number in range(5):
+            store.add(record(number))
+        found = store.prune(30, before=LATER, dry_run=True)
+        assert store.history(*KEY) == [record(number) for number in range(5)]
+        assert store.prune(30, before=LATER) == found
+
+    def test_prune_keeps_the_samples_of_the_last_nights(self, store: Store) -> None:
+        numbers = []
+        for _ in range(3):
+            numbers.append(store.start_night("lab", HERE.host, {}))
+            store.add(replace(record(numbers[-1]), when=datetime.now(UTC).isoformat(timespec="microseconds")))
+        assert store.prune(4).before is None
+        assert (store.prune(2).trials, store.prune(2).trials) == (1, 0)
+        assert [len(one.measurement.samples_ms) for one in store.history(*KEY)] == [1, 3, 3]
+
+    def test_prune_goes_through_more_than_one_batch(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tuner.store.prune.BATCH", 2)
+        for number in range(5):
+            store.add(record(number))
+        assert store.prune(1, before=LATER).trials == 5
+        assert [len(one.measurement.samples_ms) for one in store.history(*KEY)] == [1] * 5
 
     # Misses
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from tuner.cli import options as o
 from tuner.cli.output import champion_json, console, duration, percent, print_json, problem_json, rate, settings, table
 from tuner.cli.wiring import require_published, the_device, the_store
-from tuner.model import Champion, Problem, Record, Silicon, UserError
+from tuner.model import Champion, Problem, Record, Silicon
 from tuner.store import Event
 
 REASON = Annotated[str, typer.Option("--reason", help="Why; kept in the champions' log.")]
@@ -165,7 +164,7 @@ def rollback(
     json_output: o.JsonOption = False,
 ) -> None:
     """Publish again what was published at a moment; the log keeps both."""
-    moment = _moment(to)
+    moment = o.the_moment(to)
     with the_store(db, upgrade=False) as store:
         events = store.rollback(moment)
         require_published(store)
@@ -175,13 +174,6 @@ def rollback(
         console().print(f"Nothing has changed since {moment:%Y-%m-%d %H:%M:%S %Z}.")
     else:
         table(f"Rolled back to {moment:%Y-%m-%d %H:%M:%S %Z}", _EVENT_COLUMNS, [_event_row(event) for event in events])
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UserError(f"{text!r} is no date; write it as 2026-11-29 or 2026-11-29T06:00.") from None
 
 
 def _matches(text: str | None, silicon: Silicon, software_key: str) -> bool:

@@ -1,16 +1,16 @@
-"""`gemm-tuner db`: bringing the store up to date, checking it, and what it holds."""
+"""`gemm-tuner db`: bringing the store up to date, checking it, what it holds, and making room in it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from tuner.cli.options import DbOption, JsonOption
+from tuner.cli.options import DbOption, JsonOption, the_moment
 from tuner.cli.output import console, print_json
 from tuner.cli.wiring import the_store
 
-app = typer.Typer(help="Upgrade, check and count the store.", no_args_is_help=True)
+app = typer.Typer(help="Upgrade, check, count and prune the store.", no_args_is_help=True)
 
 
 @app.command()
@@ -50,6 +50,30 @@ def stats(db: DbOption = None, json_output: JsonOption = False) -> None:
     else:
         console().print(where)
         _print_nested(found, 1)
+
+
+@app.command()
+def prune(
+    nights: Annotated[int, typer.Option(min=1, help="Keep all raw samples of the last so many nights.")] = 30,
+    before: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Instead: keep them of what is not older than this date.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    db: DbOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Make room: of old trials keep the median time, not the raw samples; everything else stays."""
+    moment = None if before is None else the_moment(before)
+    with the_store(db, upgrade=False) as store:
+        found, where = store.prune(nights, moment, dry_run=dry_run), store.url
+    if json_output:
+        print_json({"store": where, "dry_run": dry_run, **vars(found)})
+    elif found.before is None:
+        console().print(f"{where} has not seen {nights} nights yet; nothing goes.")
+    else:
+        verb = "would go" if dry_run else "are gone, their medians stay"
+        what = f"the raw samples of {found.trials} trials from before {found.before} ({found.bytes} bytes)"
+        console().print(f"{where}: {what} {verb}.")
 
 
 def _print_nested(values: dict[str, Any], depth: int) -> None:

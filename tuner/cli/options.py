@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tuner.model import DTYPES, Problem
+from tuner.model import DTYPES, Problem, UserError
 
 DbOption = Annotated[
     str | None,
@@ -40,6 +41,14 @@ TransAOption = Annotated[bool, typer.Option("--trans-a", help="A lies in memory 
 TransBOption = Annotated[bool, typer.Option("--trans-b", help="B lies in memory as N x K.")]
 BatchOption = Annotated[int, typer.Option("--batch", help="Products computed at once.")]
 MathOption = Annotated[str, typer.Option("--math", help="Arithmetic: strict.")]
+
+
+def the_moment(text: str) -> datetime:
+    """The moment a date names, in the machine's time zone unless it says another; raises UserError if it is no date."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UserError(f"{text!r} is no date; write it as 2026-11-29 or 2026-11-29T06:00.") from None
 
 
 def the_problem(m: int, n: int, k: int, dtype: str, trans_a: bool, trans_b: bool, batch: int, math: str) -> Problem:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tuner.store.opening import open_store
     from tuner.store.place import snapshot_path
     from tuner.store.process import Process
+    from tuner.store.prune import Pruned
     from tuner.store.store import Store
 
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "NightState": "nouns",
     "Peak": "nouns",
     "Process": "process",
+    "Pruned": "prune",
     "Regression": "nouns",
     "Settled": "flights",
     "Store": "store",
@@ -45,6 +47,7 @@ __all__ = [
     "NightState",
     "Peak",
     "Process",
+    "Pruned",
     "Regression",
     "Settled",
     "Store",

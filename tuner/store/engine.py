@@ -138,6 +138,22 @@ def _switch_journal(path: Path, wanted: str) -> None:
             _log.warning("%s is in use, so its journal stays %s for now.", path, present)
 
 
+def shrink(place: Place) -> None:
+    """Give the pages of a file that hold nothing back to the disk, unless others use it just now."""
+    if place.path is None:
+        return
+    with plain_errors(place), closing(sqlite3.connect(place.path, timeout=1.0, isolation_level=None)) as connection:
+        try:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            _log.warning(
+                "%s is in use: the room that became free will be used again, but the file stays large.", place.label
+            )
+
+
 @contextmanager
 def exclusive(place: Place) -> Iterator[None]:
     """Hold the lock file of `place` against every other process on this machine. Raises MachineError if that fails."""

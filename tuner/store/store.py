@@ -22,11 +22,13 @@ from tuner.model import (
     Software,
     UserError,
 )
-from tuner.store import certificates, champions, flights, health, misses, publish, rows, trials
+from tuner.store import certificates, champions, flights, health, misses, prune, publish, rows, trials
 from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
+from tuner.store.engine import shrink
 from tuner.store.flights import Interrupted, Settled
 from tuner.store.journal import Journal
 from tuner.store.keys import Key
+from tuner.store.prune import Pruned
 
 PUBLISHING_SECONDS = 2.0
 """Longer than this no command takes from its commit to the snapshot."""
@@ -274,6 +276,22 @@ class Store(Journal):
         )
 
     # The whole
+
+    def prune(self, nights: int, before: datetime | None = None, *, dry_run: bool = False) -> Pruned:
+        """Keep only the median of raw samples older than the last `nights` nights, or than `before`; says what went.
+
+        Everything else stays: trials with their verdicts and medians, the samples of whatever was ever a champion, the
+        champions' log, certificates, compile logs. With fewer nights than that nothing goes.
+        """
+        moment = rows.moment(before) if before else self._reads(lambda connection: prune.start_of(connection, nights))
+        if moment is None:
+            return prune.Pruned(None, 0, 0)
+        found = self._reads(lambda connection: prune.count(connection, moment))
+        while not dry_run and self._writes(lambda connection: prune.batch(connection, moment)):
+            pass
+        if found.trials and not dry_run:
+            shrink(self._place)
+        return found
 
     def stats(self) -> dict[str, Any]:
         """Rows by table, trials by verdict, champions, bytes on disk, schema."""
