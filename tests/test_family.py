@@ -1,11 +1,13 @@
 """Loading and rendering families: what is declared holds, and every mistake is named with file and line."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tuner
 from tuner.family import Family, load_families, load_family, template_folder
 from tuner.model import Config, Device, Facts, Problem, Silicon, Software, UserError
 
@@ -448,3 +450,33 @@ def test_built_in_families_explain_themselves(name: str) -> None:
     for axis in family.axes:
         assert axis.meaning
         assert re.search(rf"\b{axis.name}\b", template), f"{axis.name} changes nothing in the source"
+
+
+def test_no_python_knows_a_family_by_its_name() -> None:
+    """What wins where is decided by the families' own declarations and by measuring."""
+    known = {
+        f"{path.name}:{node.lineno}"
+        for path in Path(tuner.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in BUILT_IN
+    }
+    assert not known
+
+
+def test_what_is_tried_first_depends_on_the_device() -> None:
+    def first(device: Device) -> str:
+        return max(BUILT_IN.values(), key=lambda family: family.rank(Problem(4096, 4096, 4096), device)).name
+
+    assert (first(CPU), first(GPU)) == ("vector", "register_tiled")
+
+
+def test_a_family_without_a_rank_has_none_to_speak_of(family: Family) -> None:
+    assert family.rank(PROBLEM, CPU) == 0
+
+
+@pytest.mark.parametrize(
+    ("rank", "message"), [('"ts"', "unknown name"), ('"problem.trans_a"', "a whole number is needed")]
+)
+def test_a_rank_is_a_number_of_problem_and_device(tmp_path: Path, rank: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_family(write(tmp_path, f"rank = {rank}\n{TOML}"))

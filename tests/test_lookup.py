@@ -41,6 +41,9 @@ class Tiled:
             return "the tile divides n"
         return None if ts * ts <= device.facts.max_group_size else "the group fits the device"
 
+    def rank(self, problem: Problem, device: Device) -> int:
+        return 0
+
     def default(self, problem: Problem, device: Device) -> Config:
         return Config.of("tiled", ts=1)
 

@@ -73,6 +73,7 @@ class Declaration:
     """All that a family's TOML file says."""
 
     summary: str
+    rank: Expression | None
     build_options: str
     axes: tuple[Axis, ...]
     derived: Mapping[str, Expression]
@@ -115,8 +116,9 @@ class _Reader:
         return UserError(f"{self.lines.where(*path)}: {what}.")
 
     def declaration(self) -> Declaration:
-        known = ("summary", "build_options", "axes", "derived", "rules", "scratch", "launch", "default")
+        known = ("summary", "rank", "build_options", "axes", "derived", "rules", "scratch", "launch", "default")
         self._keys(self.data, known, ("summary", "launch", "default"), ())
+        rank = self._expression(self.data["rank"], "int", "rank") if "rank" in self.data else None
         axes = tuple(self._axis(name, data) for name, data in self._table("axes").items())
         derived = {name: self._derived(name, text) for name, text in self._table("derived").items()}
         rules = tuple(self._rule(index, data) for index, data in self._tables("rules"))
@@ -124,7 +126,8 @@ class _Reader:
         launches = tuple(self._launch(index, data, scratch) for index, data in self._tables("launch"))
         defaults = tuple((data, self.lines.where("default", index)) for index, data in self._tables("default"))
         options = self._text(self.data, "build_options") if "build_options" in self.data else ""
-        return Declaration(self._text(self.data, "summary"), options, axes, derived, rules, launches, scratch, defaults)
+        summary = self._text(self.data, "summary")
+        return Declaration(summary, rank, options, axes, derived, rules, launches, scratch, defaults)
 
     def _table(self, name: str) -> dict[str, Any]:
         table = self.data.get(name, {})

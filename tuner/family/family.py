@@ -32,6 +32,7 @@ class Family:
         self.name = toml_path.name.removesuffix(".toml")
         self.path = toml_path
         self.summary = declared.summary
+        self._rank = declared.rank
         self.build_options = declared.build_options
         self.axes: tuple[Axis, ...] = declared.axes
         self.derived: Mapping[str, Expression] = declared.derived
@@ -91,6 +92,10 @@ class Family:
             broken = sentence
         what = f"no default of {self.name} is legal for {problem} on {device.name}"
         raise UserError(f"{what}; the last breaks: {broken}.")
+
+    def rank(self, problem: Problem, device: Device) -> int:
+        """How promising it is before anything was measured: of several families the highest is tried first."""
+        return 0 if self._rank is None else int(self._rank.scalar(facts_of(problem, device)))
 
     def derive(self, config: Config, problem: Problem, device: Device) -> dict[str, Value]:
         """Every derived size by name."""

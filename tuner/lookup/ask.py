@@ -14,9 +14,6 @@ from tuner.lookup.snapshot import Index, Snapshot
 from tuner.model import Config, Device, Problem, Rendered, Silicon, UserError
 from tuner.store.published import Entry
 
-DEFAULT_ORDER = ("register_tiled", "tiled", "naive")
-"""Families whose declared default is tried first, fastest first; the others follow by name."""
-
 
 class Family(Protocol):
     """What a look-up needs of a kernel family."""
@@ -26,6 +23,9 @@ class Family(Protocol):
 
     def broken_rule(self, config: Config, problem: Problem, device: Device) -> str | None:
         """The sentence of the first rule it breaks, or None if it is legal."""
+
+    def rank(self, problem: Problem, device: Device) -> int:
+        """How promising it is before anything was measured; higher is better."""
 
     def default(self, problem: Problem, device: Device) -> Config:
         """The first declared default that is legal; a UserError if none is."""
@@ -171,11 +171,10 @@ class _Question:
         )
 
     def defaults(self) -> Iterator[Answer]:
-        """The declared defaults that are legal. Raises UserError if there is none."""
+        """The declared defaults that are legal, the highest rank first. Raises UserError if there is none."""
         families = self.sources.families
-        first = [name for name in DEFAULT_ORDER if name in families]
         served = 0
-        for name in (*first, *sorted(families.keys() - first)):
+        for name in sorted(families, key=lambda name: (-families[name].rank(self.problem, self.device), name)):
             try:
                 config = families[name].default(self.problem, self.device)
             except UserError as error:

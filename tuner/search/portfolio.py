@@ -19,8 +19,8 @@ def known_good(
     """Legal configurations to try before searching.
 
     Champions of this silicon, nearest problem first; then those of other silicon of the same vendor and kind, nearest
-    problem and number of compute units first; then the declared defaults. The search does not rest on them: its random
-    start comes all the same.
+    problem and number of compute units first; then the declared defaults: all of the family ranked highest, and the
+    first of each other. The search does not rest on them: its random start comes all the same.
     """
     useful = [champion for champion in champions if _alike(champion, problem) and _similar(champion.silicon, device)]
     useful.sort(key=lambda champion: (champion.silicon != device.silicon, _distance(champion, problem, device)))
@@ -30,8 +30,10 @@ def known_good(
         return dict.fromkeys(config for config in found if config is not None)
 
     won = list(legal(champion.config for champion in useful))[:MOST]
-    declared = legal(config for family in families.values() for config in family.defaults)
-    return list({**dict.fromkeys(won), **declared})
+    ranked = sorted(families.values(), key=lambda family: -family.rank(problem, device))
+    declared = [list(legal(family.defaults)) for family in ranked]
+    firsts = [config for configs in declared[1:] for config in configs[:1]]
+    return list(dict.fromkeys([*won, *(declared[0] if declared else ()), *firsts]))
 
 
 def _alike(champion: Champion, problem: Problem) -> bool:

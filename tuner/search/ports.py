@@ -36,6 +36,9 @@ class Family(Protocol):
     defaults: tuple[Config, ...]
     """The declared defaults, in order; not all need be legal everywhere."""
 
+    def rank(self, problem: Problem, device: Device) -> int:
+        """How promising it is before anything was measured; higher is better."""
+
     def complete(self, values: Mapping[str, Any]) -> Config:
         """The configuration with these values, axes added since filled in; raises UserError for what it lacks."""
 

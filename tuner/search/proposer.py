@@ -16,7 +16,7 @@ from tuner.search.study import FamilySearch
 HISTORY_LIMIT = 400
 """Trials of a family that its search is refilled with at most: the model's time grows with their cube."""
 TRIAL_SHARE = 8
-"""Evaluations each family gets before families compete."""
+"""Evaluations each family gets before families compete; one that is three times slower than the best gets a third."""
 EXPLORE = 0.15
 """Share of the evaluations that goes to families other than the best, in proportion to how near they are to it."""
 
@@ -63,19 +63,24 @@ class Proposer:
         self._families[config.family].skip(config)
 
     def _choose(self, live: list[FamilySearch]) -> FamilySearch:
-        fresh = [family for family in live if len(family.taken) < TRIAL_SHARE]
+        best = min(live, key=lambda family: family.best_ms)
+        fresh = [family for family in live if len(family.taken) < TRIAL_SHARE * _nearness(best, family)]
         if fresh:
             return min(fresh, key=lambda family: len(family.taken))
-        best = min(live, key=lambda family: family.best_ms)
         others = [family for family in live if family is not best and math.isfinite(family.best_ms)]
         if not others or self._rng.random() >= EXPLORE:
             return best
-        nearness = np.array([best.best_ms / family.best_ms for family in others])
+        nearness = np.array([_nearness(best, family) for family in others])
         # A family three times slower than the best gets what luck leaves it, not a share of the night.
         weights = nearness**4
         if self._rng.random() >= weights.max():
             return best
         return others[int(self._rng.choice(len(others), p=weights / weights.sum()))]
+
+
+def _nearness(best: FamilySearch, family: FamilySearch) -> float:
+    """How near a family has come to the best, up to 1: what has no time yet has everything before it."""
+    return best.best_ms / family.best_ms if math.isfinite(family.best_ms) else 1.0
 
 
 def _most_telling(history: list[tuple[Config, Measurement]]) -> list[tuple[Config, Measurement]]:
