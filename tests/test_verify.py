@@ -23,6 +23,7 @@ from tuner.verify import (
     checks,
     count_differences,
     nan_bits,
+    real_type,
     references,
     sampling,
 )
@@ -41,6 +42,8 @@ PROBLEMS = [
     Problem(41, 37, 43, trans_b=True),
     Problem(20, 28, 12, trans_a=True, trans_b=True, batch=3),
     Problem(19, 23, 17, batch=2, dtype="float64", align=8),
+    Problem(19, 23, 17, batch=2, dtype="float16", align=2),
+    Problem(37, 41, 43, dtype="bfloat16", trans_a=True, align=8),
     Problem(1, 40, 33),
     Problem(40, 1, 33),
     Problem(9, 10, 1),
@@ -84,19 +87,21 @@ class Call:
         self.c = layout.c.view(self.flat_c)
 
     def dot(self, a: Array, b: Array) -> Array:
-        """One product after the other in the problem's own precision, no wider accumulator."""
-        out = np.zeros((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
+        """One product after the other in the problem's own arithmetic, no wider accumulator."""
+        real = real_type(self.problem.dtype)
+        left, right = a.astype(real), b.astype(real)
+        out = np.zeros((a.shape[0], a.shape[1], b.shape[2]), real)
         for p in range(a.shape[2]):
-            out += a[:, :, p, None] * b[:, None, p, :]
+            out += left[:, :, p, None] * right[:, None, p, :]
         return out
 
     def result(self, ab: Array | None = None) -> Array:
-        real = np.dtype(self.problem.dtype).type
-        out = np.zeros_like(self.c)
+        real = real_type(self.problem.dtype).type
+        out = np.zeros(self.c.shape, real)
         if self.kind.alpha:
             out = real(self.kind.alpha) * (self.dot(self.a, self.b) if ab is None else ab)
         if self.kind.beta:
-            out = out + real(self.kind.beta) * self.c
+            out = out + real(self.kind.beta) * self.c.astype(real)
         return out
 
     def write(self, ab: Array | None = None) -> Array:
@@ -159,12 +164,13 @@ def pairwise(terms: Array) -> Array:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_order_of_summation_is_accepted(dtype: str, k: int) -> None:
     rows, columns = (24, 24) if k < 1024 else (4, 5)
+    real = real_type(dtype)
     problem = Problem(rows, columns, k, dtype=dtype)
     layout = Layout(problem)
     for values in VALUES:
         reference = Reference(problem, 11, values)
         a_call = Call(reference, layout)
-        for name, ab in orders(a_call.a[0], a_call.b[0]):
+        for name, ab in orders(a_call.a[0].astype(real), a_call.b[0].astype(real)):
             result = reference.accept(a_call.write(ab[None]), layout)
             assert result.ok, f"{values}, {name}: {result.message}"
             assert result.error_ratio is None or result.error_ratio < 0.8, name
@@ -259,7 +265,7 @@ def one_element_off(it: Call) -> Array:
 
 def last_bit_off(it: Call) -> Array:
     flat = it.write()
-    it.c[0, -1, -1] = np.nextafter(it.c[0, -1, -1], np.inf, dtype=it.c.dtype)
+    it.c.view(nan_bits(it.problem, "c").dtype)[0, -1, -1] += 1
     return flat
 
 
@@ -429,7 +435,7 @@ def alpha_on_everything(it: Call) -> Array:
 
 
 def c_read_though_beta_is_zero(it: Call) -> Array:
-    it.c[...] = it.result() + np.dtype(it.problem.dtype).type(it.kind.beta) * it.c
+    it.c[...] = it.result() + real_type(it.problem.dtype).type(it.kind.beta) * it.c
     return it.flat_c
 
 

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from tuner.model import DTYPES, Problem
-from tuner.verify import COMPARE_SOURCE, Layout, Reference, count_differences, guards_untouched, planted_errors
+from tuner.verify import (
+    COMPARE_SOURCE,
+    Layout,
+    Reference,
+    count_differences,
+    element_type,
+    guards_untouched,
+    planted_errors,
+)
 from tuner.verify.accept import accept_equal
 
 Array = np.ndarray[Any, Any]
@@ -24,6 +32,7 @@ PROBLEMS = [
     ODD,
     Problem(20, 28, 12, batch=3),
     Problem(19, 23, 17, batch=2, dtype="float64", align=8),
+    Problem(19, 23, 17, batch=2, dtype="bfloat16", align=2),
     Problem(9, 1, 5),
     Problem(1, 1, 1),
 ]
@@ -33,10 +42,10 @@ PROBLEMS = [
 
 def test_negative_zero_equals_zero_on_every_path() -> None:
     for dtype in DTYPES:
-        zeros = np.zeros((1, 2, 2), dtype)
+        zeros = np.zeros((1, 2, 2), element_type(dtype))
         assert accept_equal(-zeros, zeros).ok
         assert count_differences(zeros.ravel(), -zeros.ravel()) == 0
-        tiny = np.nextafter(zeros.ravel(), 1, dtype=dtype)
+        tiny = np.ones(4, f"u{zeros.itemsize}").view(zeros.dtype)
         assert count_differences(zeros.ravel(), tiny) == 4
         assert count_differences(-zeros.ravel(), tiny) == 4
         assert count_differences(tiny, -tiny) == 4
@@ -83,13 +92,15 @@ for platform in cl.get_platforms():
             refused.append(device.name)
             continue
         queue = cl.CommandQueue(context)
-        kernel = cl.Program(context, source).build().count_differences
         for name in {key.split("/")[0] for key in data}:
+            word = min(4, data[f"{name}/e"].itemsize)
+            program = cl.Program(context, source).build("-DWORD=ushort" if word == 2 else "")
+            kernel = program.count_differences
             buffers = [cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=data[f"{name}/{i}"]) for i in "ef"]
             counter = np.zeros(1, np.uint32)
             result = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=counter)
             size = data[f"{name}/e"].size
-            words = data[f"{name}/e"].itemsize // 4
+            words = data[f"{name}/e"].itemsize // word
             kernel(queue, (256,), None, *buffers, np.uint64(3), np.uint64(size - 3), np.uint32(words), result)
             cl.enqueue_copy(queue, counter, result)
             counts.setdefault(f"{platform.name} {platform.version}", {})[name] = int(counter[0])
@@ -111,18 +122,19 @@ def test_the_kernel_counts_as_its_twin_on_the_host(tmp_path: Path) -> None:
         cases[f"{dtype} signs of zeros"] = (flat, zeros)
         for error in planted_errors(flat, layout):
             spoiled = zeros.copy()
-            spoiled[error.index] = np.frombuffer(error.data, dtype)[0]
+            spoiled[error.index] = np.frombuffer(error.data, flat.dtype)[0]
             cases[f"{dtype} {error.place}"] = (flat, spoiled)
         rng = np.random.default_rng(1)
-        noise = np.where(rng.random(flat.size) < 0.3, rng.random(flat.size), flat).astype(dtype)
+        noise = np.where(rng.random(flat.size) < 0.3, rng.random(flat.size), flat.astype(np.float64)).astype(flat.dtype)
         cases[f"{dtype} many"] = (flat, noise)
         upper = flat.copy()
-        upper.view(np.uint32)[flat.itemsize // 4 - 1 :: flat.itemsize // 4] ^= 0x100
+        word = min(4, flat.itemsize)
+        upper.view(f"u{word}")[flat.itemsize // word - 1 :: flat.itemsize // word] ^= 0x100
         cases[f"{dtype} upper words"] = (flat, upper)
     path = tmp_path / "cases.npz"
     arrays: dict[str, Any] = {}
     for name, (flat, spoiled) in cases.items():
-        arrays |= {f"{name}/e": flat, f"{name}/f": spoiled}
+        arrays |= {f"{name}/e": flat.view(f"u{flat.itemsize}"), f"{name}/f": spoiled.view(f"u{flat.itemsize}")}
     np.savez(path, **arrays)
     command = [sys.executable, "-c", ON_DEVICES, str(ROOT / "templates" / COMPARE_SOURCE), str(path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -19,6 +19,7 @@ from tuner.verify import (
     References,
     Values,
     checks,
+    element_type,
     make_operands,
     nan_bits,
     operands,
@@ -119,10 +120,11 @@ def test_nan_patterns_are_quiet_and_distinct() -> None:
     for dtype in DTYPES:
         problem = Problem(1, 1, 1, dtype=dtype)
         patterns = [nan_bits(problem, operand) for operand in "abc"]
-        default = np.array(np.nan, dtype).view(patterns[0].dtype)
+        stored = element_type(dtype)
+        default = np.full(1, np.nan).astype(stored).view(patterns[0].dtype)[0]
         assert len({int(pattern) for pattern in [*patterns, default]}) == 4
-        quiet = 1 << (22 if dtype == "float32" else 51)
-        assert all(np.isnan(pattern.view(dtype)) and int(pattern) & quiet for pattern in patterns)
+        quiet = 1 << {"float32": 22, "float64": 51, "float16": 9, "bfloat16": 6}[dtype]
+        assert all(np.isnan(pattern.view(stored)) and int(pattern) & quiet for pattern in patterns)
 
 
 # Operands
@@ -137,7 +139,8 @@ def test_nan_patterns_are_quiet_and_distinct() -> None:
 def test_no_partial_sum_of_integers_leaves_the_exact_range(k: int, kind: operands.Kind, dtype: Any) -> None:
     largest, terms, bound = integer_range(Problem(1, 1, k, dtype=dtype.name), kind)
     assert 1 <= largest <= 127 and 1 <= terms <= k
-    assert max(1, abs(kind.alpha)) * terms * largest**2 + abs(kind.beta) * 127 <= bound < dtype.exact_below
+    of_c = abs(kind.beta) * operands.c_range(Problem(1, 1, k, dtype=dtype.name))
+    assert max(1, abs(kind.alpha)) * terms * largest**2 + of_c <= bound < dtype.exact_below
     if max(1, abs(kind.alpha)) * k <= dtype.exact_below // 2:
         assert terms == k, "no zeros where there is room without"
 

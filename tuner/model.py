@@ -64,20 +64,34 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class DType:
-    """An element type: its size, the precision of its accumulator and the integers that one holds exactly."""
+    """An element type as A, B and C are stored, and the type that sums, alpha and beta have (`real`)."""
 
     name: str
     bytes: int
     unit_roundoff: float
+    """Of sums: half the distance from 1 to the next number of `real`."""
     exact_below: int
-    """Sums of integers stay exact in the accumulator while their magnitude is below this."""
+    """Whole numbers stay exact, in sums and in C, while their magnitude is below this."""
+    real: str
+    """What is computed in: 16-bit types are only stored, and accumulate in float32."""
+    stored_roundoff: float = 0.0
+    """Unit roundoff of C's own type where it is narrower than `real`."""
+    stored_least: float = 0.0
+    """Half the smallest positive number of that type: what rounding may change in a tiny element of C."""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Sums are wider than what is stored, so C is rounded once more at the end."""
+        return self.real != self.name
 
 
 DTYPES: Mapping[str, DType] = {
     d.name: d
     for d in (
-        DType("float32", 4, 2.0**-24, 2**24),
-        DType("float64", 8, 2.0**-53, 2**53),
+        DType("float32", 4, 2.0**-24, 2**24, "float32"),
+        DType("float64", 8, 2.0**-53, 2**53, "float64"),
+        DType("float16", 2, 2.0**-24, 2**11 + 1, "float32", 2.0**-11, 2.0**-25),
+        DType("bfloat16", 2, 2.0**-24, 2**8 + 1, "float32", 2.0**-8, 2.0**-134),
     )
 }
 
@@ -129,6 +143,8 @@ class Facts:
     base_align_bytes: int = 128
     cache_bytes: int = 0
     fp64: bool = False
+    half_storage: bool = True
+    """Kernels can read and write float16 in memory, which full profiles can without any extension."""
     extensions: tuple[str, ...] = ()
     c_level: int = 120
     """OpenCL C version as 100·major + 10·minor."""
@@ -156,6 +172,11 @@ class Device:
     def name(self) -> str:
         """The short name people know it by."""
         return self.silicon.name
+
+    def has(self, dtype: str) -> bool:
+        """Its kernels can compute products of this element type; bfloat16 takes whole-number arithmetic alone."""
+        facts = self.facts
+        return facts.fp64 if dtype == "float64" else facts.half_storage if dtype == "float16" else True
 
 
 @dataclass(frozen=True, order=True)
@@ -208,6 +229,11 @@ class Problem:
     def element_bytes(self) -> int:
         """Size of one element in bytes."""
         return DTYPES[self.dtype].bytes
+
+    @property
+    def real_bytes(self) -> int:
+        """Size of a sum in bytes."""
+        return DTYPES[DTYPES[self.dtype].real].bytes
 
     @property
     def flop(self) -> int:

@@ -1,15 +1,20 @@
 // Counts the elements in which two buffers differ, bit for bit; 0.0 and -0.0 are equal. Plain OpenCL C 1.2.
 //
-//   expected, found   two buffers of elements, seen as 32-bit words
+//   expected, found   two buffers of elements, seen as words of 32 bits, or of 16 with -DWORD=ushort
 //   first, count      the elements compared: first .. first + count - 1
-//   words             words of one element: 1 for float32, 2 for float64
+//   words             words of one element: 2 for float64, else 1
 //   differing         one counter, set to 0 by the host
 //
 // One dimension, any global size: each work-item takes every get_global_size(0)-th element, so that neighbours read
 // neighbouring addresses.
 
-__kernel void count_differences(__global const uint* expected,
-                                __global const uint* found,
+#ifndef WORD
+#define WORD uint
+#endif
+#define SIGN (1u << (8 * sizeof(WORD) - 1))
+
+__kernel void count_differences(__global const WORD* expected,
+                                __global const WORD* found,
                                 const ulong first,
                                 const ulong count,
                                 const uint words,
@@ -23,7 +28,7 @@ __kernel void count_differences(__global const uint* expected,
         for (uint w = 0; w < words; w++) {
             const uint e = expected[at + w];
             const uint f = found[at + w];
-            const uint sign = (w == words - 1) ? 0x80000000u : 0u;      // little-endian: the last word holds it
+            const uint sign = (w == words - 1) ? SIGN : 0u;      // little-endian: the last word holds it
             changed |= e ^ f;
             digits |= (e | f) & ~sign;
         }

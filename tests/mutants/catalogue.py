@@ -19,6 +19,9 @@ RECTANGLE = Problem.packed(37, 53, 29, batch=2)
 """No side is a multiple of a tile's, and no two are alike."""
 DOUBLE = replace(RECTANGLE, dtype="float64", align=8)
 SQUARE = Problem.packed(40, 40, 40)
+NARROW = tuple(Problem.packed(37, 53, 67, batch=2, dtype=dtype) for dtype in ("float16", "bfloat16"))
+"""C is rounded to 16 bits, sums are not."""
+DEEP = tuple(Problem.packed(37, 53, 4096, dtype=dtype) for dtype in ("float16", "bfloat16"))
 TRANS_A = replace(SQUARE, trans_a=True)
 TRANS_B = replace(SQUARE, trans_b=True)
 M_IS_K = Problem.packed(37, 53, 37, batch=2)
@@ -56,14 +59,15 @@ class Mutant:
         return render(f"wrong/{self.name}", problem or self.problem, self.steps, self.scratch)
 
     def __str__(self) -> str:
-        return self.name + f"-{self.problem.dtype}" * (self.problem.dtype != "float32")
+        deep = "-deep" * (self.problem.k >= 4096)
+        return self.name + f"-{self.problem.dtype}" * (self.problem.dtype != "float32") + deep
 
 
 def right(problem: Problem, order: str = "sequential") -> Rendered:
     """The right kernel `order` of right/orders.cl."""
     if order != "split":
         return render("right/orders", problem, (order,))
-    partial = ("partial", 4 * problem.batch * problem.m * problem.n * problem.element_bytes)
+    partial = ("partial", 4 * problem.batch * problem.m * problem.n * problem.real_bytes)
     return render("right/orders", problem, ("split", "gather"), (partial,))
 
 
@@ -76,8 +80,10 @@ def render(
     """`kernels` of a file of this folder, one work-item for each element of C, all of them given `scratch`."""
     source = "".join((_FOLDER / f"{name}.cl").read_text(encoding="utf-8") for name in ("common", file))
     p = problem
-    real = {"float32": "float", "float64": "double"}[p.dtype]
-    options = f"-DREAL={real} -DREAL4={real}4" + " -DTRANS_A=1" * p.trans_a + " -DTRANS_B=1" * p.trans_b
+    real = "double" if p.dtype == "float64" else "float"
+    element = {"float16": "half -DFLOAT16", "bfloat16": "ushort -DBFLOAT16"}.get(p.dtype, real)
+    options = f"-DREAL={real} -DREAL4={real}4 -DELEMENT={element}"
+    options += " -DTRANS_A=1" * p.trans_a + " -DTRANS_B=1" * p.trans_b
     size = (-(-p.n // SIDE) * SIDE, -(-p.m // SIDE) * SIDE, p.batch)
     names = tuple(name for name, _ in scratch)
     steps = tuple(Step(kernel, size, (SIDE, SIDE, 1), names) for kernel in kernels)
@@ -106,6 +112,16 @@ MUTANTS = (
     Mutant("truncated_operands", Latest.FLOATS),
     Mutant("single_in_double", Latest.FLOATS, DOUBLE),
     Mutant("one_single_step", Latest.FLOATS, DOUBLE),
+    # Elements of 16 bits
+    *(Mutant("truncated_result", Latest.FLOATS, problem) for problem in (*NARROW, *DEEP)),
+    *(Mutant("stored_sums", Latest.FLOATS, problem) for problem in (*NARROW, *DEEP)),
+    *(Mutant("stored_parts", Latest.FLOATS, problem) for problem in (*NARROW, *DEEP)),
+    *(Mutant("rounded_twice", Latest.CERTIFICATE, problem) for problem in NARROW),
+    *(Mutant("half_alpha", Latest.CERTIFICATE, problem) for problem in NARROW[:1]),
+    *(Mutant("lost_tile", problem=problem) for problem in DEEP),
+    *(Mutant("lost_last_step", problem=problem) for problem in (*NARROW, *DEEP)),
+    *(Mutant("no_edge_in_n", problem=problem) for problem in NARROW),
+    *(Mutant("masked_by_zero", problem=problem) for problem in NARROW),
     # Edges
     Mutant("no_edge_in_m"),
     Mutant("no_edge_in_n"),

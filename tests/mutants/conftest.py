@@ -27,5 +27,5 @@ def builds(bench: Bench, device: Device, request: pytest.FixtureRequest) -> None
     mutants = {each["mutant"] for each in parameters if isinstance(each.get("mutant"), Mutant)}
     build_ahead(
         bench,
-        [m.rendered() for m in mutants if m.problem.dtype == "float32" or device.facts.fp64],
+        [m.rendered() for m in mutants if device.has(m.problem.dtype)],
     )

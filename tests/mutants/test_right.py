@@ -16,8 +16,8 @@ FEW_DEPTHS = (3, 97, 8192)
 
 def problems(bench: Bench, dtype: str, depths: tuple[int, ...]) -> list[Problem]:
     """With A transposed guard zones stay small, which are as wide as a row."""
-    if dtype == "float64" and not bench.device.facts.fp64:
-        pytest.skip("this device has no float64")
+    if not bench.device.has(dtype):
+        pytest.skip(f"this device has no {dtype}")
     return [Problem.packed(5, 7, k, dtype=dtype, trans_a=True) for k in depths]
 
 

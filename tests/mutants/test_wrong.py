@@ -28,7 +28,7 @@ def samples(problem: Problem, ways: tuple[Way, ...], kind: str = "plain") -> lis
 
 def refusals(bench: Bench, lab: Laboratory, mutant: Mutant, of: list[Sample]) -> dict[Sample, bool]:
     """Whether the mutant is refused on each sample, the right kernel having been accepted just before."""
-    needs_double(bench, mutant.problem)
+    needs_dtype(bench, mutant.problem)
     judged = lab.judge(of, program(bench, right(mutant.problem)), program(bench, mutant.rendered()))
     for sample, found in zip(of, judged, strict=True):
         assert found.by == sample.way
@@ -36,9 +36,9 @@ def refusals(bench: Bench, lab: Laboratory, mutant: Mutant, of: list[Sample]) ->
     return {sample: not found.candidate.ok for sample, found in zip(of, judged, strict=True)}
 
 
-def needs_double(bench: Bench, problem: Problem) -> None:
-    if problem.dtype == "float64" and not bench.device.facts.fp64:
-        pytest.skip("this device has no float64")
+def needs_dtype(bench: Bench, problem: Problem) -> None:
+    if not bench.device.has(problem.dtype):
+        pytest.skip(f"this device has no {problem.dtype}")
 
 
 def certify(bench: Bench, mutant: Mutant) -> CheckOutcome:
@@ -95,13 +95,13 @@ def assert_refused(bench: Bench, mutant: Mutant) -> None:
 
 @pytest.mark.parametrize("problem", dict.fromkeys(mutant.problem for mutant in MUTANTS), ids=str)
 def test_the_right_kernel_is_timed(bench: Bench, problem: Problem) -> None:
-    needs_double(bench, problem)
+    needs_dtype(bench, problem)
     assert_accepted(bench, problem)
 
 
 @at(Latest.INTEGERS, Latest.FLOATS, Latest.CALLS)
 def test_a_mutant_is_never_timed(bench: Bench, mutant: Mutant) -> None:
-    needs_double(bench, mutant.problem)
+    needs_dtype(bench, mutant.problem)
     assert_refused(bench, mutant)
 
 
@@ -128,7 +128,7 @@ def test_a_mutant_loses_every_race_and_harms_nobody_in_it(bench: Bench, mutant: 
 
 @at(Latest.KINDS, Latest.CERTIFICATE)
 def test_a_mutant_that_trials_cannot_see_is_never_certified(bench: Bench, mutant: Mutant) -> None:
-    needs_double(bench, mutant.problem)
+    needs_dtype(bench, mutant.problem)
     trial = measure(bench, mutant.problem, mutant.rendered())
     assert trial.verdict is Verdict.CORRECT, f"it belongs to those that trials see: {trial.message}"
     outcome = certify(bench, mutant)

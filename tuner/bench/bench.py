@@ -233,8 +233,8 @@ def _lacks(device: Device, problem: Problem) -> str:
     """Why the device can't compute such a problem, or nothing."""
     if 0 in (problem.m, problem.n, problem.k, problem.batch):
         raise ValueError(f"{problem} has an empty dimension: there is nothing to measure")
-    if problem.dtype == "float64" and not device.facts.fp64:
-        return f"{device.name} has no float64"
+    if not device.has(problem.dtype):
+        return f"{device.name} has no {problem.dtype}"
     return ""
 
 

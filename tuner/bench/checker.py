@@ -12,8 +12,8 @@ from tuner.bench.operands import Bound, Loaded, OperandStore
 from tuner.data import template_folder
 from tuner.model import Problem
 from tuner.opencl.refusal import Refused
-from tuner.opencl.run import Comparison, Machine
-from tuner.verify import COMPARE_SOURCE, CheckResult, Values, count_differences, planted_errors
+from tuner.opencl.run import Comparison, Machine, word_bytes
+from tuner.verify import COMPARE_SOURCE, CheckResult, Values, count_differences, element_type, planted_errors
 
 SPECIALISE_S = 60.0
 HOST_WORK_S = 900.0
@@ -29,7 +29,7 @@ class Checker:
         """Start with no operands loaded."""
         self._machine = machine
         self._store = OperandStore(machine)
-        self._comparison: Comparison | None = None
+        self._comparisons: dict[int, Comparison] = {}
         self.last_interval_ns = (0, 0)
         """START and END of the last checked run by the device's clock."""
         self.say = say
@@ -139,9 +139,10 @@ class Checker:
             loaded.expected = self._machine.buffer(flat.nbytes, flat)
         except Refused:  # no room for a second C; the host goes on comparing
             return
-        if self._comparison is None:
+        word = word_bytes(flat.itemsize)
+        if word not in self._comparisons:
             source = (template_folder() / COMPARE_SOURCE).read_text(encoding="utf-8")
-            self._comparison = self._machine.comparison(source)
+            self._comparisons[word] = self._machine.comparison(source, word)
             self._prove(loaded, flat)
 
     def _equals_expected(self, loaded: Loaded) -> bool:
@@ -150,10 +151,9 @@ class Checker:
         return self._differences(loaded) == 0
 
     def _differences(self, loaded: Loaded) -> int:
-        assert self._comparison is not None
         assert loaded.expected is not None and not isinstance(loaded.expected, np.ndarray)
         elements, size = loaded.layout.c.elements, loaded.problem.element_bytes
-        return self._comparison.count(loaded.expected, loaded.c, elements, size)
+        return self._comparisons[word_bytes(size)].count(loaded.expected, loaded.c, elements, size)
 
     def _prove(self, loaded: Loaded, flat: np.ndarray[Any, Any]) -> None:
         """The comparison must see every planted error, and none where there is none; else it could pass anything."""
@@ -168,7 +168,7 @@ class Checker:
 
     def _read_rows(self, loaded: Loaded, rows: tuple[tuple[int, int], ...]) -> np.ndarray[Any, Any]:
         slab, size = loaded.layout.c, loaded.problem.element_bytes
-        out = np.empty((len(rows), slab.columns), loaded.problem.dtype)
+        out = np.empty((len(rows), slab.columns), element_type(loaded.problem.dtype))
         for target, (index, row) in zip(out, rows, strict=True):
             self._machine.read(loaded.c, target, byte_offset=(slab.base + index * slab.stride + row * slab.ld) * size)
         return out

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
-from tuner.verify import Layout, Reference, References, Values, nan_bits
+from tuner.verify import Layout, Reference, References, Values, element_type, nan_bits, real_type
 
 SCRATCH_GUARD_BYTES = 2**16
 """In front of every scratch buffer, and behind it: a kernel that writes outside of it is found out."""
@@ -42,7 +42,7 @@ class Loaded:
     def arguments(self) -> tuple[Any, ...]:
         """The common argument list of every kernel; see the families' `GEMM_ARGUMENTS`."""
         p, kind = self.problem, self.reference.operands.kind
-        real = np.dtype(p.dtype).type
+        real = real_type(p.dtype).type
         packed: list[Any] = [np.int32(p.m), np.int32(p.n), np.int32(p.k)]
         for scalar, buffer, slab in (
             (kind.alpha, self.a, self.layout.a),
@@ -86,7 +86,7 @@ class OperandStore:
 
     def read_c(self, loaded: Loaded) -> np.ndarray[Any, Any]:
         """All of C's buffer, guard zones included."""
-        flat = np.empty(loaded.layout.c.elements, loaded.problem.dtype)
+        flat = np.empty(loaded.layout.c.elements, element_type(loaded.problem.dtype))
         self._machine.read(loaded.c, flat)
         return flat
 
@@ -96,7 +96,8 @@ class OperandStore:
         for buffer, flat in ((loaded.a, operands.flat_a(layout)), (loaded.b, operands.flat_b(layout))):
             found = np.empty_like(flat)
             self._machine.read(buffer, found)
-            if not np.array_equal(found.view(np.uint32), flat.view(np.uint32)):
+            words = f"u{flat.itemsize}"
+            if not np.array_equal(found.view(words), flat.view(words)):
                 return False
         return True
 

@@ -56,7 +56,7 @@ def tune(
     limits = _limits(evals, seconds, budget)
     families = the_families(family or [], family_dir or [])
     chosen = the_device(device)
-    if problem.dtype == "float64" and not chosen.facts.fp64:
+    if not chosen.has(problem.dtype):
         return _unsupported(problem, chosen, json_output)
     require_room(problem, chosen)
     with the_store(db, upgrade=True) as store, measuring(chosen, wait) as bench, ProgressDisplay(problem) as display:

@@ -74,8 +74,8 @@ def answers(sources: Sources, device: Device, problem: Problem) -> Iterator[Answ
     """Every answer that is legal for `problem` on `device`, best first; at least one. Raises as `lookup` does."""
     if min(problem.m, problem.n, problem.k, problem.batch) == 0:
         raise UserError(f"{problem} is an empty product: there is nothing to look up.")
-    if problem.dtype == "float64" and not device.facts.fp64:
-        raise UserError(f"{device.name} does not support float64; use another device or float32.")
+    if not device.has(problem.dtype):
+        raise UserError(f"{device.name} does not support {problem.dtype}; use another device or float32.")
     asked = _Question(sources, device, problem)
     for candidate in asked.candidates():
         broken = asked.refusal(candidate)

@@ -148,6 +148,7 @@ def _instance(handle: cl.Device, kind: str, ordinal: int) -> str:
 
 def _facts(handle: cl.Device, kind: str) -> Facts:
     sizes = tuple(int(size) for size in handle.max_work_item_sizes)
+    extensions = frozenset(handle.extensions.split())
     return Facts(
         local_mem_bytes=int(handle.local_mem_size),
         max_group_size=int(handle.max_work_group_size),
@@ -156,8 +157,9 @@ def _facts(handle: cl.Device, kind: str) -> Facts:
         max_alloc_bytes=int(handle.max_mem_alloc_size),
         base_align_bytes=int(handle.mem_base_addr_align) // 8,
         cache_bytes=int(handle.global_mem_cache_size),
-        fp64=bool(_ask(handle, "double_fp_config")) or "cl_khr_fp64" in handle.extensions.split(),
-        extensions=tuple(sorted(set(handle.extensions.split()))),
+        fp64=bool(_ask(handle, "double_fp_config")) or "cl_khr_fp64" in extensions,
+        half_storage=str(_ask(handle, "profile")) == "FULL_PROFILE" or "cl_khr_fp16" in extensions,
+        extensions=tuple(sorted(extensions)),
         c_level=c_level(handle.opencl_c_version),
         sub_group_size=int(_ask(handle, "warp_size_nv") or _ask(handle, "wavefront_width_amd") or 1),
         async_copy=(_ask(handle, "compute_capability_major_nv") or 0) >= ASYNC_COPY_CAPABILITY,

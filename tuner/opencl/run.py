@@ -142,7 +142,7 @@ class Machine:
         with refusals():
             buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(1, size))
             if host is not None:
-                cl.enqueue_copy(self.queue, buffer, host)
+                cl.enqueue_copy(self.queue, buffer, _raw(host))
         return buffer
 
     def region(self, buffer: Buffer, offset: int, size: int) -> Buffer:
@@ -159,12 +159,12 @@ class Machine:
     def write(self, buffer: Buffer, host: np.ndarray[Any, Any], byte_offset: int = 0) -> None:
         """Copy `host` into `buffer`, from `byte_offset` on."""
         with refusals():
-            cl.enqueue_copy(self.queue, buffer, host, dst_offset=byte_offset)
+            cl.enqueue_copy(self.queue, buffer, _raw(host), dst_offset=byte_offset)
 
     def read(self, buffer: Buffer, host: np.ndarray[Any, Any], byte_offset: int = 0) -> None:
         """Copy from `buffer`, from `byte_offset` on, to all of `host`."""
         with refusals():
-            cl.enqueue_copy(self.queue, host, buffer, src_offset=byte_offset)
+            cl.enqueue_copy(self.queue, _raw(host), buffer, src_offset=byte_offset)
 
     def launch(self, program: Program, queue: Queue | None = None) -> list[Event]:
         """Enqueue every step once; the caller waits."""
@@ -199,10 +199,11 @@ class Machine:
         except cl.Error:
             return 0, 0
 
-    def comparison(self, source: str) -> Comparison:
-        """The kernel `count_differences` of `source` (templates/check/compare.cl), ready to use."""
+    def comparison(self, source: str, word: int = 4) -> Comparison:
+        """The kernel `count_differences` of `source` (templates/check/compare.cl) for words of `word` bytes."""
         with refusals(Verdict.UNSUPPORTED):
-            kernel = cl.Kernel(cl.Program(self.context, source).build(), "count_differences")
+            program = cl.Program(self.context, source).build(f"-DWORD={_WORDS[word]}")
+            kernel = cl.Kernel(program, "count_differences")
         return Comparison(self, kernel, self.buffer(4))
 
     def _options(self, rendered: Rendered) -> str:
@@ -242,13 +243,26 @@ class Comparison:
     def count(self, expected: Buffer, found: Buffer, elements: int, element_bytes: int) -> int:
         """Elements that differ in any bit; 0.0 and -0.0 are equal."""
         self.machine.fill(self.counter, np.zeros(1, np.uint32), 4)
-        sizes = np.uint64(0), np.uint64(elements), np.uint32(element_bytes // 4)
+        sizes = np.uint64(0), np.uint64(elements), np.uint32(element_bytes // word_bytes(element_bytes))
         self.kernel.set_args(expected, found, *sizes, self.counter)
         with refusals():
             cl.enqueue_nd_range_kernel(self.machine.queue, self.kernel, (_COMPARING_ITEMS,), None)
         differing = np.zeros(1, np.uint32)
         self.machine.read(self.counter, differing)
         return int(differing[0])
+
+
+_WORDS = {2: "ushort", 4: "uint"}
+
+
+def word_bytes(element_bytes: int) -> int:
+    """Size of the words in which elements are compared."""
+    return min(4, element_bytes)
+
+
+def _raw(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of a contiguous array: bfloat16 is no type that buffers are handed over in."""
+    return host.view(np.uint8) if host.ndim else host
 
 
 def _ms_since(before: float) -> float:

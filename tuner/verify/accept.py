@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.model import DType
 from tuner.verify.layout import Array, Layout, nan_bits
 from tuner.verify.products import image, slices
 
@@ -62,7 +63,7 @@ def accept_image(c: Array, vectors: Array, expected: Array, bound: int) -> Check
     batch, rows, columns = c.shape
     for index in range(batch):
         for block in slices(rows, columns):
-            part = c[index, block]
+            part = c[index, block].astype(np.float64)
             if not (np.abs(part) <= bound).all() or not (np.rint(part) == part).all():
                 return CheckResult(False, message=f"C has elements that are no whole numbers within {bound}")
     right = (image(c, vectors) == expected).all(axis=2)
@@ -74,14 +75,19 @@ def accept_image(c: Array, vectors: Array, expected: Array, bound: int) -> Check
     return CheckResult(False, message=f"{wrong} of {right.size} rows of C fail Freivalds' check, the first is {place}")
 
 
-def accept_close(c: Array, reference: Array, scale: Array, bound: float = ERROR_BOUND) -> CheckResult:
+def accept_close(
+    c: Array, reference: Array, scale: Array, bound: float = ERROR_BOUND, stored: DType | None = None
+) -> CheckResult:
     """Accept if |c - reference| <= bound·scale in every element; the error ratio is the largest |c - reference|/scale.
 
-    All three are of one shape, two-dimensional. Where scale is 0 the result must be exact.
+    All three are of one shape, two-dimensional. Where scale is 0 the result must be exact. What rounding C to a `stored`
+    type that is narrower than its sums may change comes off the error first: that is no matter of how sums are made.
     """
     worst = 0.0
     for block in slices(c.shape[0], c.shape[1]):
         error = np.abs(c[block].astype(np.float64) - reference[block])
+        if stored is not None and stored.is_narrow:
+            error = np.maximum(error - stored_rounding(reference[block], stored), 0)
         accepted = error <= bound * scale[block]
         if not accepted.all():
             return _too_far(c[block], reference[block], error, scale[block], accepted, block.start)
@@ -94,6 +100,12 @@ def error_scale(terms: int, magnitude: Array, unit_roundoff: float) -> Array:
     """The allowance of each element: max(sqrt(terms), 8)·u·magnitude, magnitude = |alpha||A||B| + |beta||C|."""
     scale: Array = max(terms**0.5, FEW_TERMS) * unit_roundoff * magnitude
     return scale
+
+
+def stored_rounding(reference: Array, stored: DType) -> Array:
+    """What rounding an element of C to its own type changes at most."""
+    rounding: Array = np.maximum(stored.stored_roundoff * np.abs(reference), stored.stored_least)
+    return rounding
 
 
 def count_differences(expected: Array, found: Array) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tuner.model import DTYPES
 from tuner.verify.accept import ERROR_BOUND, CheckResult, accept_close, accept_equal, accept_image, error_scale
-from tuner.verify.layout import Array
+from tuner.verify.layout import Array, element_type, real_type
 from tuner.verify.operands import Operands
 from tuner.verify.products import exact_element, image, product, product_and_magnitude, random_vectors
 from tuner.verify.sampling import sample_columns, sample_rows
@@ -36,13 +36,14 @@ class Whole:
 
     def __init__(self, operands: Operands) -> None:
         """Compute alpha·A·B + beta·C0, exact because operands are small integers."""
-        p, kind = operands.problem, operands.kind
-        self.expected = np.zeros((p.batch, p.m, p.n), p.dtype)
+        p, kind, real = operands.problem, operands.kind, real_type(operands.problem.dtype)
+        expected = np.zeros((p.batch, p.m, p.n), real)
         if kind.reads_ab:
-            self.expected = product(operands.left, operands.right, p.dtype)
-            self.expected *= kind.alpha
+            expected = product(operands.left, operands.right, real)
+            expected *= kind.alpha
         if operands.c is not None:
-            self.expected += operands.c.astype(p.dtype) * kind.beta
+            expected += operands.c.astype(real) * kind.beta
+        self.expected = expected.astype(element_type(p.dtype), copy=False)
 
     @property
     def bytes(self) -> int:
@@ -88,7 +89,8 @@ class Close:
         if not whole:
             self.rows = tuple((int(index), int(row)) for index, row in self._sampled)
         self._reference, magnitude = _close_rows(operands, self.rows)
-        self._scale = error_scale(operands.terms, magnitude, DTYPES[p.dtype].unit_roundoff)
+        self._stored = DTYPES[p.dtype]
+        self._scale = error_scale(operands.terms, magnitude, self._stored.unit_roundoff)
         self._exact = _ExactElements(operands, self._sampled, self.rows is None, seed) if p.dtype == "float64" else None
 
     @property
@@ -106,7 +108,7 @@ class Close:
     def accept_rows(self, c: Array) -> CheckResult:
         """Judge C by the rows that are known, (rows, n): those named by `rows`, or all of them."""
         if self._exact is None:
-            return accept_close(c, self._reference, self._scale)
+            return accept_close(c, self._reference, self._scale, stored=self._stored)
         # The reference is rounded like C itself, so that both may take up the bound; the exact elements have it alone.
         every = accept_close(c, self._reference, self._scale, 2 * ERROR_BOUND)
         return self._exact.accept(c, self._scale) if every.ok else every
@@ -147,7 +149,7 @@ def _close_rows(operands: Operands, rows: tuple[tuple[int, int], ...] | None) ->
     magnitude *= abs(kind.alpha)
     if before is not None:
         value += kind.beta * before.astype(np.float64)
-        magnitude += abs(kind.beta) * np.abs(before)
+        magnitude += abs(kind.beta) * np.abs(before.astype(np.float64))
     return value, magnitude
 
 

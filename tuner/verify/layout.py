@@ -7,13 +7,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tuner.model import MAX_ALIGN_BYTES, Problem, operand_shapes
+from tuner.model import DTYPES, MAX_ALIGN_BYTES, Problem, operand_shapes
 
 Array = NDArray[Any]
+
+
+def element_type(dtype: str) -> np.dtype[Any]:
+    """numpy's type of the elements of A, B and C; bfloat16 is ml_dtypes'."""
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def real_type(dtype: str) -> np.dtype[Any]:
+    """numpy's type of alpha, beta and of sums."""
+    return np.dtype(DTYPES[dtype].real)
+
 
 GUARD_ROWS = 256
 """Rows before and after each buffer: a kernel without an edge test runs over by up to a tile, into our memory."""
@@ -125,6 +137,8 @@ def _round_up(count: int, unit: int) -> int:
 
 
 _NAN_BITS = {
+    "float16": {"a": 0x7EA1, "b": 0x7EB1, "c": 0x7FC5},
+    "bfloat16": {"a": 0x7FE1, "b": 0x7FD2, "c": 0x7FC5},
     "float32": {"a": 0x7FC0A0A1, "b": 0x7FC0B0B1, "c": 0x7FC5C3C5},
     "float64": {"a": 0x7FF8A0A1A0A1A0A1, "b": 0x7FF8B0B1B0B1B0B1, "c": 0x7FF8C5C3C5C3C5C3},
 }
@@ -139,4 +153,4 @@ def nan_bits(problem: Problem, operand: str) -> Array:
 
 def nan_filled(problem: Problem, operand: str, slab: Slab) -> Array:
     """A flat buffer for `slab` with that NaN in every element."""
-    return np.full(slab.elements, nan_bits(problem, operand)).view(problem.dtype)
+    return np.full(slab.elements, nan_bits(problem, operand)).view(element_type(problem.dtype))

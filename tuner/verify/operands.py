@@ -10,12 +10,15 @@ from typing import Literal
 import numpy as np
 
 from tuner.model import DTYPES, Problem, operand_shapes
-from tuner.verify.layout import Array, Layout, nan_filled
+from tuner.verify.layout import Array, Layout, element_type, nan_filled, real_type
 
 Values = Literal["integers", "floats"]
 
 LARGEST_INTEGER = 127
 """Operands stay within ±this, and so fit int8 on the host."""
+
+PART_OF_C = 8
+"""C0 takes at most this part of what C holds exactly, so that a 16-bit C has room for the product."""
 
 MAX_FLOAT_TERMS = 4096
 """Products in each element of C that differ from zero, for floats; further ones are zeros mixed into A.
@@ -26,7 +29,7 @@ The error that rounded operands cause grows like sqrt(k), the bound like k·sqrt
 
 @dataclass(frozen=True)
 class Kind:
-    """One way of calling the product: its alpha and beta (small integers, exact in every dtype).
+    """One way of calling the product: its alpha and beta (small integers, exact in every type).
 
     As in BLAS, C is not read when beta is 0, A and B are not read when alpha is 0: what is not read is all NaN.
     """
@@ -127,15 +130,21 @@ def make_operands(problem: Problem, seed: int, values: Values = "integers", kind
 def integer_range(problem: Problem, kind: Kind) -> tuple[int, int, int]:
     """(range, terms, bound): A and B within ±range and without zeros, save that rows of A keep `terms` elements.
 
-    |alpha|·terms·range² + |beta|·127 = bound stays below 2^24 for float32 (2^53 for float64), so every sum is exact
-    whatever its order, split or fused.
+    |alpha|·terms·range² + |beta|·c_range = bound stays below 2^24 for float32 (2^53 for float64), so every sum is exact
+    whatever its order, split or fused; and at most 2^11 for float16 (2^8 for bfloat16), so C itself is, too.
     """
     alpha, beta = abs(int(kind.alpha)), abs(int(kind.beta))
-    room = DTYPES[problem.dtype].exact_below - 1 - beta * LARGEST_INTEGER
+    of_c = beta * c_range(problem)
+    room = DTYPES[problem.dtype].exact_below - 1 - of_c
     weight = max(1, alpha)
     largest = min(LARGEST_INTEGER, max(1, math.isqrt(room // (weight * problem.k))))
     terms = min(problem.k, room // (weight * largest**2))
-    return largest, terms, weight * terms * largest**2 + beta * LARGEST_INTEGER
+    return largest, terms, weight * terms * largest**2 + of_c
+
+
+def c_range(problem: Problem) -> int:
+    """C0 is within ± this."""
+    return min(LARGEST_INTEGER, DTYPES[problem.dtype].exact_below // PART_OF_C)
 
 
 def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
@@ -149,26 +158,26 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
     a = b = c = None
     if kind.reads_ab:
         a, b = draw(0, largest), draw(1, largest)
-        _keep_terms(_oriented(a, problem.trans_a), terms)
+        _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 6))
     if kind.reads_c:
-        c = draw(2, LARGEST_INTEGER)
+        c = draw(2, c_range(problem))
     return Operands(problem, "integers", kind, a, b, c, terms, bound)
 
 
 def _floats(problem: Problem, kind: Kind, seed: int) -> Operands:
     def draw(operand: int) -> Array:
         generator = _generator(seed, 3 + operand)
-        uniform: Array = np.empty(_shape(problem, operand), problem.dtype)
+        uniform: Array = np.empty(_shape(problem, operand), real_type(problem.dtype))
         generator.random(out=uniform, dtype=uniform.dtype.type)
         uniform *= 2
         uniform -= 1
-        return uniform
+        return uniform.astype(element_type(problem.dtype), copy=False)
 
     terms = min(problem.k, MAX_FLOAT_TERMS)
     a = b = c = None
     if kind.reads_ab:
         a, b = draw(0), draw(1)
-        _keep_terms(_oriented(a, problem.trans_a), terms)
+        _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 7))
     if kind.reads_c:
         c = draw(2)
     scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
@@ -177,14 +186,24 @@ def _floats(problem: Problem, kind: Kind, seed: int) -> Operands:
 
 def _inexact(factor: float, dtype: str) -> float:
     """A factor that no narrower type holds, so that rounding it shows; 0 and 1, which mean something, stay."""
-    return factor if factor in (0, 1) else float(np.dtype(dtype).type(factor * 1.1))
+    return factor if factor in (0, 1) else float(real_type(dtype).type(factor * 1.1))
 
 
-def _keep_terms(left: Array, terms: int) -> None:
-    """Zero op(A) in place but for at most `terms` elements a row, in stripes that differ from row to row."""
+def _keep_terms(left: Array, terms: int, generator: np.random.Generator) -> None:
+    """Zero op(A) in place but for at most `terms` elements a row.
+
+    They are stripes that differ from row to row, so that every step of k counts in some row. Where rows are too few for
+    that, one element is kept at random of every `period`, so that no part of k and no lane of a vector goes unseen.
+    """
     rows, k = left.shape[1:]
     period = -(-k // terms)
     if period == 1:
+        return
+    if rows < period:
+        kept = np.arange(0, k, period) + generator.integers(0, period, (rows, -(-k // period)))
+        dropped = np.ones((rows, k), bool)
+        np.put_along_axis(dropped, np.minimum(kept, k - 1), False, axis=1)
+        left[:, dropped] = 0
         return
     for phase in range(min(period, rows)):
         kept = left[:, phase::period, (-phase) % period :: period].copy()

@@ -37,5 +37,5 @@ def planted_errors(flat: Array, layout: Layout) -> tuple[PlantedError, ...]:
     flipped = [
         PlantedError(place, index, (words[index] ^ words.dtype.type(1)).tobytes()) for place, index in places.items()
     ]
-    nan = PlantedError("NaN", slab.base, np.array(np.nan, flat.dtype).tobytes())
+    nan = PlantedError("NaN", slab.base, np.full(1, np.nan).astype(flat.dtype).tobytes())
     return (*flipped, nan)

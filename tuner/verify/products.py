@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tuner.verify.layout import Array
 
@@ -13,7 +14,7 @@ BLOCK_ELEMENTS = 2**22
 """Elements converted to a wider type at a time, which bounds the memory that conversion takes."""
 
 
-def product(left: Array, right: Array, dtype: str = "float64") -> Array:
+def product(left: Array, right: Array, dtype: DTypeLike = "float64") -> Array:
     """left·right computed in float64 and stored as `dtype`; (batch, m, k) times (batch, k, n)."""
     batch, m, k = left.shape
     n = right.shape[2]

@@ -6,5 +6,6 @@ __kernel void gemm(GEMM_ARGUMENTS)
     if (OUTSIDE)
         return;
     RIGHT_SUM(sum, ROW, COLUMN);
-    C(ROW, COLUMN) = AS_HALF(alpha) * sum + (beta == 0 ? 0 : beta * C(ROW, COLUMN));
+    const REAL value = AS_HALF(alpha) * sum + (beta == 0 ? 0 : beta * C(ROW, COLUMN));
+    WRITE(value, c, C_PLACE(ROW, COLUMN));
 }
