@@ -56,6 +56,7 @@ class Right:
     """numpy's product; `how` tells what the process sees of its environment."""
 
     name, version, products = "Right", "1", 1
+    dtypes = frozenset(("float32", "float64"))
 
     def __init__(self, device: Device, parameters: object = None) -> None:
         self.how = f"core type {os.environ.get('OPENBLAS_CORETYPE')}"

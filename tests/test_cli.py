@@ -241,12 +241,14 @@ def test_there_is_nothing_to_tune_about_an_empty_product(cli: Cli, size: tuple[s
     cli("lookup", *size).assert_refused(2, "empty product")
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
 def test_what_a_device_lacks_is_unsupported_and_no_failure(
-    cli: Cli, any_device: Device, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, any_device: Device, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
-    poor = Device(any_device.silicon, any_device.software, "poor", Facts(fp64=False), any_device.address)
+    facts = Facts(fp64=False, half_storage=False)
+    poor = Device(any_device.silicon, any_device.software, "poor", facts, any_device.address)
     monkeypatch.setattr(tune_command, "the_device", lambda text: poor)
-    said = cli("tune", "8", "8", "8", "--dtype", "float64", "--json")
+    said = cli("tune", "8", "8", "8", "--dtype", dtype, "--json")
     assert said.status == 0
     assert said.json["verdicts"] == {"unsupported": 1}
     assert said.json.keys() >= TUNE_KEYS
@@ -267,7 +269,7 @@ def test_what_a_device_lacks_is_unsupported_and_no_failure(
         ("tune 8 8 2147483648", "too large"),
         (f"tune 8 8 {'9' * 5000}", "'K'"),
         ("tune 2000000 2000000 1", "GiB"),
-        ("tune 8 8 8 --dtype int8", "int8.*float32, float64"),
+        ("tune 8 8 8 --dtype int8", "int8.*float32, float64, float16, bfloat16"),
         ("tune 8 8 8 --math fast", "unknown math 'fast'"),
         ("tune 8 8 8 --device nowhere", "No device is called 'nowhere'; there is:"),
         ("tune 8 8 8 --family nosuch", "no family 'nosuch'; there is:"),

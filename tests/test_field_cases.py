@@ -17,6 +17,8 @@
 13  test_verify::test_references_agree_with_exact_arithmetic
 14  test_verify::test_operands_rounded_to_16_bits_are_rejected
 14  test_verify::test_every_order_of_summation_is_accepted
+14  test_stored::test_the_bound_of_16_bit_types_scales_with_k
+14  mutants/test_wrong::test_refused_on_floats_by_every_path
 15  test_bench::test_two_runs_or_builds_that_differ_are_wrong
 17  test_field_cases::test_a_compilers_warning_is_stored_with_the_trial
 18  faults/test_tuner_kill::test_kill_9_of_the_measuring_process_costs_no_verdict
@@ -74,6 +76,8 @@
 66  test_field_cases::test_what_a_certificate_refused_is_never_the_best
 68  test_bench::test_a_driver_that_refuses_its_own_binary_gets_the_source
 69  test_field_cases::test_no_kernel_object_is_made_after_loading
+70  test_cli::test_what_a_device_lacks_is_unsupported_and_no_failure
+70  test_field_cases::test_half_needs_no_extension
 72  test_bench::test_an_endless_compiler_meets_its_deadline
 """
 
@@ -301,6 +305,16 @@ def test_sizes_that_no_tile_divides(size: str, any_device: Device, tmp_path: Pat
     found = json.loads(out.getvalue())
     assert (status, found["promoted"]) == (0, True)
     assert found["verdicts"] == {"correct": 4}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_needs_no_extension(dtype: str, device: Device, tmp_path: Path) -> None:
+    assert replace(device, facts=replace(device.facts, extensions=())).has(dtype)
+    where = ["--device", device.address, "--db", str(tmp_path / "tuner.db"), "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+        status = run(["tune", "24", "40", "33", "--dtype", dtype, "--evals", "2", *where])
+    found = json.loads(out.getvalue())
+    assert (status, found["promoted"], found["verdicts"]) == (0, True, {"correct": 2})
 
 
 # Persistence and the search

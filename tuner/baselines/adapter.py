@@ -19,8 +19,8 @@ ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 """CBLAS's numbers for layout and transposition; CLBlast has the same."""
 
 
-DTYPES = frozenset(("float32", "float64"))
-"""Element types that every adapter knows how to hand over."""
+WIDE = frozenset(("float32", "float64"))
+"""Element types that every BLAS has."""
 
 
 class Absent(Exception):
@@ -34,6 +34,8 @@ class Adapter(Protocol):
     version: str
     how: str
     """How it runs, for people: threads, kernels, modes. May change with each `prepare`."""
+    dtypes: frozenset[str]
+    """Element types it multiplies."""
     products: int
     """Products that one `call` computes, one after another."""
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tuner import timing
-from tuner.baselines.adapter import DTYPES, Absent, Adapter, Factory, Parameters
+from tuner.baselines.adapter import Absent, Adapter, Factory, Parameters
 from tuner.bench.devices import prepare_child
 from tuner.bench.race import CALLS_MS, SHORTEST_MS
 from tuner.model import Device, Problem
@@ -102,8 +102,8 @@ def _serve(pipe: Connection, name: str, device: Device, parameters: Parameters |
 
 def _prepare(adapter: Adapter, problem: Problem) -> None:
     """Correct first, timed after: raises ArithmeticError for a result outside the bound that our kernels must keep."""
-    if problem.dtype not in DTYPES:
-        raise NotImplementedError(f"libraries are measured for {' and '.join(sorted(DTYPES))}, not {problem.dtype}")
+    if problem.dtype not in adapter.dtypes:
+        raise Absent(f"{adapter.name} multiplies {' and '.join(sorted(adapter.dtypes))} here, not {problem.dtype}")
     reference = Reference(problem, SEED, "floats")
     a, b = reference.operands.a, reference.operands.b
     assert a is not None and b is not None

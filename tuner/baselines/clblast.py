@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.baselines.adapter import ROW_MAJOR, Absent, Array, Parameters, loaded_library, transposition
+from tuner.baselines.adapter import ROW_MAJOR, WIDE, Absent, Array, Parameters, loaded_library, transposition
 from tuner.model import Device, Problem, leading_dimensions
 
 _PRECISIONS = {"float32": 32, "float64": 64}
@@ -21,6 +21,7 @@ class ClBlast:
     """CLBlastSgemm and CLBlastDgemm, or their batched forms, on a queue of PyOpenCL's."""
 
     name = "CLBlast"
+    dtypes = WIDE
     products = 1
 
     def __init__(self, device: Device, parameters: Parameters | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.baselines.adapter import ROW_MAJOR, Absent, Array, Parameters, transposition
+from tuner.baselines.adapter import ROW_MAJOR, WIDE, Absent, Array, Parameters, transposition
 from tuner.model import Device, Problem, leading_dimensions
 
 _SYSTEM_NAMES = ("libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so")
@@ -20,6 +20,7 @@ class Mkl:
     """cblas_sgemm and cblas_dgemm, or their batched forms."""
 
     name = "MKL"
+    dtypes = WIDE
     products = 1
 
     def __init__(self, device: Device, parameters: Parameters | None = None) -> None:

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from tuner.baselines.adapter import Absent, Array, Parameters, first_symbol, loaded_library
+from tuner.baselines.adapter import WIDE, Absent, Array, Parameters, first_symbol, loaded_library
 from tuner.model import Device, Problem
 
 
@@ -14,6 +14,7 @@ class OpenBlas:
     """numpy.matmul into a given C."""
 
     name = "OpenBLAS"
+    dtypes = WIDE
     products = 1
 
     def __init__(self, device: Device, parameters: Parameters | None = None) -> None:

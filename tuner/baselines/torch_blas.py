@@ -8,8 +8,11 @@ import time
 import warnings
 from typing import Any
 
+import numpy as np
+
 from tuner.baselines.adapter import Absent, Array, Parameters, loaded_library
 from tuner.model import Device, Problem
+from tuner.verify import element_type
 
 GRAPH_BELOW_MS = 0.2
 """Shorter products are captured: their time would otherwise be that of the host's launches."""
@@ -22,6 +25,7 @@ class _TorchBlas:
     """torch.mm and torch.bmm into a given C; transposed views reach the library as its own flags."""
 
     name = ""
+    dtypes = frozenset(("float32", "float64", "float16", "bfloat16"))
     products = 1
 
     def __init__(self, device: Device, parameters: Parameters | None = None) -> None:
@@ -38,7 +42,10 @@ class _TorchBlas:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # newer releases have another spelling, which older ones lack
             self._torch.set_float32_matmul_precision("highest")
-            self._torch.backends.cuda.matmul.allow_tf32 = False
+            options = self._torch.backends.cuda.matmul
+            options.allow_tf32 = False
+            options.allow_fp16_reduced_precision_reduction = False
+            options.allow_bf16_reduced_precision_reduction = False
         self.version = self._version()
         self._arguments: tuple[Any, ...] = ()
         self._c: Any = None
@@ -58,7 +65,7 @@ class _TorchBlas:
         torch, p = self._torch, problem
         self._arguments, self._c, self._graph, self.products = (), None, None, 1
         torch.cuda.empty_cache()
-        left, right = (torch.from_numpy(operand).to(self._gpu) for operand in (a, b))
+        left, right = (self._tensor(operand, p.dtype).to(self._gpu) for operand in (a, b))
         left = left.transpose(1, 2) if p.trans_a else left
         right = right.transpose(1, 2) if p.trans_b else right
         self._c = torch.zeros((p.batch, p.m, p.n), dtype=left.dtype, device=self._gpu)
@@ -82,8 +89,18 @@ class _TorchBlas:
 
     def result(self) -> Array:
         """C, read back."""
-        found: Array = self._c.cpu().numpy()
+        c = self._c.cpu()
+        if self._bfloat16:
+            return np.asarray(c.view(self._torch.int16).numpy()).view(element_type("bfloat16"))
+        found: Array = c.numpy()
         return found
+
+    def _tensor(self, operand: Array, dtype: str) -> Any:
+        """The operand as PyTorch's; of bfloat16 numpy and PyTorch know the bits alone of each other's."""
+        self._bfloat16 = dtype == "bfloat16"
+        if self._bfloat16:
+            return self._torch.from_numpy(operand.view(np.int16)).view(self._torch.bfloat16)
+        return self._torch.from_numpy(operand)
 
     def _product(self) -> None:
         left, right, c = self._arguments

@@ -80,8 +80,8 @@ def accept_close(
 ) -> CheckResult:
     """Accept if |c - reference| <= bound·scale in every element; the error ratio is the largest |c - reference|/scale.
 
-    All three are of one shape, two-dimensional. Where scale is 0 the result must be exact. What rounding C to a `stored`
-    type that is narrower than its sums may change comes off the error first: that is no matter of how sums are made.
+    All three are of one shape, two-dimensional. Where scale is 0 the result must be exact. What rounding C to `stored`,
+    a type narrower than its sums, may change comes off the error first: that is no matter of how sums are made.
     """
     worst = 0.0
     for block in slices(c.shape[0], c.shape[1]):
