@@ -76,8 +76,8 @@ def ladder(
     every = read_rungs()
     taken = chosen(every, [name.strip() for name in rungs.split(",") if name.strip()])
     on = the_device(device)
-    if dtype == "float64" and not on.facts.fp64:
-        raise UserError(f"{on.name} does not support float64; use another device or float32.")
+    if not on.has(dtype):
+        raise UserError(f"{on.name} does not support {dtype}; use another device or float32.")
     fitting, beyond = _fitting(products, on)
     if out is not None:
         _make(out)
