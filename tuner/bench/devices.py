@@ -6,12 +6,13 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tuner.bench.process import QuietContext, death_of, kill, settle_in, start
+from tuner.bench.rates import behind, driver_rates, rates_file
 from tuner.bench.scratch import cache_folder, scratch_folder, vendors_folder
 from tuner.bench.words import catch_words, last_words, words_file
 from tuner.model import Device, MachineError, UserError
@@ -33,6 +34,17 @@ class DeviceReport:
     works: bool
     problem: str = ""
     """Why it does not work, for people."""
+    times_slower: float | None = None
+    """Than the fastest driver of the same processor, where that matters."""
+    faster: Device | None = None
+    """The same processor by that driver."""
+
+    @property
+    def drawback(self) -> str:
+        """What speaks against this driver, in words; empty if nothing does."""
+        if self.faster is None or self.times_slower is None:
+            return ""
+        return f"{self.times_slower:.1f} times slower than {_listed(self.faster)}"
 
 
 def prepare_child(vendors: Path, cache: Path) -> None:
@@ -47,9 +59,11 @@ def prepare_child(vendors: Path, cache: Path) -> None:
     drivers.install(vendors)
 
 
-def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
+def list_devices(timeout: float = 60.0, rates: Path | None = None) -> list[DeviceReport]:
     """Every OpenCL device, best first; one that does not answer in `timeout` seconds does not work.
 
+    Where a processor has several drivers that work, slow ones are marked: each is measured once, and `rates` (by
+    default a file in the user's cache folder) remembers it.
     Raises MachineError if the drivers kill the process that asks them, or if there is no room for temporary files.
     """
     with scratch_folder() as scratch:
@@ -66,19 +80,27 @@ def list_devices(timeout: float = 60.0) -> list[DeviceReport]:
         ]
         deadline = time.monotonic() + timeout
         answers = [trial.answer(deadline) for trial in trials]
-    reports = []
-    for device, (said, problem) in zip(devices, answers, strict=True):
-        text = said if isinstance(said, str) else f"a trivial kernel fails: {problem}"
-        reports.append(DeviceReport(device, works=not text, problem=text))
-    return sorted(reports, key=_rank)
+        reports = []
+        for device, (said, problem) in zip(devices, answers, strict=True):
+            text = said if isinstance(said, str) else f"a trivial kernel fails: {problem}"
+            reports.append(DeviceReport(device, works=not text, problem=text))
+
+        def ask(device: Device) -> float | None:
+            cache = cache_folder(scratch, f"rate-{device.address.replace(':', '-')}")
+            rate, _ = _Question(_answer_rate, vendors, cache, device).answer(time.monotonic() + timeout)
+            return rate if isinstance(rate, float) else None
+
+        working = [report.device for report in reports if report.works]
+        measured = driver_rates(working, ask, rates or rates_file())
+    return sorted((_with_rate(report, measured) for report in reports), key=_rank)
 
 
 def choose(reports: Sequence[DeviceReport], text: str | None = None) -> Device:
     """The device that `text` means, by its address ("0:0") or part of its name, driver or platform; without, the best.
 
     Among drivers of one silicon, and when nothing is asked, the order is: it works; GPU, accelerator, CPU; more compute
-    units; more memory; Intel's driver, then the newest PoCL, then others; lower address. Raises UserError if
-    none fits, and MachineError if none is there or works.
+    units; more memory; not much slower than another of its drivers; Intel's driver, then the newest PoCL, then others;
+    lower address. Raises UserError if none fits, and MachineError if none is there or works.
     """
     if not reports:
         raise MachineError(NO_DEVICE)
@@ -95,6 +117,24 @@ def choose(reports: Sequence[DeviceReport], text: str | None = None) -> Device:
     return working[0].device
 
 
+def why(reports: Sequence[DeviceReport], chosen: Device) -> str:
+    """What there is to say about `chosen` among the drivers of its processor; empty if they are alike."""
+    for report in reports:
+        if report.device == chosen and report.drawback:
+            return f"{_listed(chosen)} is {report.drawback}, which is the same processor."
+    slow = [report for report in reports if report.drawback and report.device.silicon == chosen.silicon]
+    if not slow:
+        return ""
+    return f"{_listed(chosen)} is used; of the same processor, " + "; ".join(
+        f"{_listed(report.device)} is {report.times_slower:.1f} times slower" for report in slow
+    )
+
+
+def _with_rate(report: DeviceReport, rates: dict[Device, float]) -> DeviceReport:
+    found = behind(report.device, rates)
+    return report if found is None else replace(report, times_slower=round(found[0], 1), faster=found[1])
+
+
 def _means(text: str, device: Device) -> bool:
     if re.fullmatch(r"\d+:\d+", text):
         return device.address == text
@@ -102,10 +142,11 @@ def _means(text: str, device: Device) -> bool:
 
 
 def _listing(reports: Sequence[DeviceReport]) -> str:
-    devices = (report.device for report in reports)
-    return "; ".join(
-        f"{d.address} {d.name} ({d.software.platform.split(',')[0]}, {d.software.driver})" for d in devices
-    )
+    return "; ".join(_listed(report.device) for report in reports)
+
+
+def _listed(device: Device) -> str:
+    return f"{device.address} {device.name} ({device.software.platform.split(',')[0]}, {device.software.driver})"
 
 
 def _rank(report: DeviceReport) -> tuple[object, ...]:
@@ -115,7 +156,8 @@ def _rank(report: DeviceReport) -> tuple[object, ...]:
     newest = tuple(-int(number) for number in re.findall(r"\d+", software.driver))
     place = tuple(int(number) for number in re.findall(r"\d+", report.device.address))
     kind = _KINDS.get(silicon.kind, len(_KINDS))
-    return (not report.works, kind, -silicon.compute_units, -silicon.memory_gib, driver, newest, place)
+    slow = bool(report.drawback)
+    return (not report.works, kind, -silicon.compute_units, -silicon.memory_gib, slow, driver, newest, place)
 
 
 class _Question:
@@ -156,3 +198,9 @@ def _answer_trial(device: Device) -> str:
     from tuner.opencl import describe
 
     return describe.problem_with(describe.find(device))
+
+
+def _answer_rate(device: Device) -> float:
+    from tuner.opencl import describe, rate
+
+    return rate.rate_gflops(describe.find(device))

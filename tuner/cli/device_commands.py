@@ -36,10 +36,23 @@ def _row(report: DeviceReport) -> list[str]:
         f"{facts.global_mem_bytes / 2**30:.1f} GiB",
         f"{facts.local_mem_bytes // 1024} KiB",
         str(facts.max_group_size),
-        "yes" if report.works else f"no: {report.problem.splitlines()[0][:120]}",
+        _state(report),
     ]
+
+
+def _state(report: DeviceReport) -> str:
+    if not report.works:
+        return f"no: {report.problem.splitlines()[0][:120]}"
+    return f"yes, but {report.drawback}" if report.drawback else "yes"
 
 
 def _report_json(report: DeviceReport) -> dict[str, Any]:
     facts = {**vars(report.device.facts), "extensions": list(report.device.facts.extensions)}
-    return {**device_json(report.device), "works": report.works, "problem": report.problem, "facts": facts}
+    return {
+        **device_json(report.device),
+        "works": report.works,
+        "problem": report.problem,
+        "times_slower": report.times_slower,
+        "faster": None if report.faster is None else report.faster.address,
+        "facts": facts,
+    }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.bench import Bench, choose, device_lock, list_devices, lock_folder
+from tuner.bench import Bench, choose, device_lock, list_devices, lock_folder, why
 from tuner.family import Family, load_families
 from tuner.model import Device, MachineError, Problem, UserError, operand_shapes
 from tuner.store import Store, open_store
@@ -38,8 +38,12 @@ def require_published(store: Store) -> None:
 
 
 def the_device(text: str | None) -> Device:
-    """The device that `text` names, or the best that works."""
-    return choose(list_devices(), text)
+    """The device that `text` names, or the best that works; said why, where its drivers differ much."""
+    reports = list_devices()
+    device = choose(reports, text)
+    if reason := why(reports, device):
+        print(f"gemm-tuner: {reason}", file=sys.stderr, flush=True)
+    return device
 
 
 def the_locks() -> Path:
