@@ -1,0 +1,273 @@
+"""From the store to facts: one pass over all trials, kept by device and problem, small enough to hold at once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.lookup.ask import DEFAULT_ORDER
+from tuner.model import Config, Problem, Silicon, Software, Verdict
+from tuner.store import Event, Store
+from tuner.store.champions import Standing, standings
+from tuner.store.keys import Key
+from tuner.store.reading import Reading, TrialLine
+
+LIBRARY = "lib:"
+"""What the family of a library's record begins with."""
+
+
+@dataclass(frozen=True, order=True)
+class DeviceId:
+    """What a report calls a device: silicon under one platform, whatever the driver's version."""
+
+    silicon: Silicon
+    platform: str
+
+    @classmethod
+    def of(cls, silicon: Silicon, software: Software) -> DeviceId:
+        """The device of a key."""
+        return cls(silicon, platform_name(software))
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.silicon.name}, {self.platform}" if self.platform else self.silicon.name
+
+
+def platform_name(software: Software) -> str:
+    """The platform without versions: `NVIDIA CUDA OpenCL 3.0 CUDA 13.0.98` is `NVIDIA CUDA`."""
+    return re.sub(r"\s*\bOpenCL \d.*$", "", software.platform, flags=re.DOTALL).strip()
+
+
+@dataclass(frozen=True)
+class KeyFacts:
+    """What was measured for one problem on one software. Libraries' records are not among its trials."""
+
+    trials: int
+    verdicts: Mapping[Verdict, int] = field(hash=False)
+    times: Mapping[Config, float] = field(hash=False)
+    """ms of each configuration whose last word is a correct result."""
+    sources: Mapping[str, float] = field(hash=False)
+    """The same by source hash."""
+    first: str
+    last: str
+
+    @property
+    def best(self) -> tuple[Config, float] | None:
+        """The fastest."""
+        return min(self.times.items(), key=lambda pair: pair[1], default=None)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a look-up would serve for a problem, and by which right."""
+
+    event: Event
+    origin: str
+    """`pinned`, `exact`, or `other_driver`, as look-ups say."""
+    certified: bool
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One problem on one device."""
+
+    problem: Problem
+    by_software: Mapping[Software, KeyFacts] = field(hash=False)
+    served: Served | None
+    default_ms: float | None
+    """ms of the default on the device's present software, if it was measured there."""
+    present: KeyFacts | None
+    """What was measured on the present software."""
+
+    @property
+    def trials(self) -> int:
+        """On all software."""
+        return sum(facts.trials for facts in self.by_software.values())
+
+    @property
+    def last(self) -> str:
+        """When it was measured last; empty if it never was."""
+        return max((facts.last for facts in self.by_software.values()), default="")
+
+
+@dataclass(frozen=True)
+class FailureFacts:
+    """What failed on one device, on any of its software."""
+
+    verdicts: Mapping[Verdict, int] = field(hash=False)
+    reasons: Mapping[tuple[Verdict, str], int] = field(hash=False)
+    """By verdict and the first line of the message."""
+    configs: Mapping[Config, tuple[int, int]] = field(hash=False)
+    """(correct, all) trials of each configuration."""
+    logs: Mapping[str, tuple[int, TrialLine]] = field(hash=False)
+    """By hash of a compile log: how many trials failed with it, and the last of them."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """One device."""
+
+    id: DeviceId
+    software: Software
+    """Present: that of its last trial or publication."""
+    softwares: tuple[Software, ...]
+    """All there were, in the order in which they were first seen."""
+    tuned: Mapping[Problem, Tuned] = field(hash=False)
+    failures: FailureFacts
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything the pages about more than one problem are made from."""
+
+    now: str
+    store: str
+    devices: tuple[DeviceFacts, ...]
+    problems: tuple[Problem, ...]
+    events: tuple[Event, ...]
+    """The whole log of champions, oldest first."""
+
+    @property
+    def trials(self) -> int:
+        """All of them, libraries' not among them."""
+        return sum(tuned.trials for device in self.devices for tuned in device.tuned.values())
+
+
+def gather(store: Store, now: str, defaults: Sequence[Config] = ()) -> Facts:
+    """Read everything once. `defaults` are what an untuned device would be given, in the order of preference."""
+    reading = Reading(store)
+    tallies: dict[DeviceId, _Tally] = defaultdict(_Tally)
+    for key, lines in reading.trials_by_key():
+        tallies[DeviceId.of(*key[:2])].take(key, lines)
+    events = reading.events()
+    for event in events:
+        tallies[DeviceId.of(*event.key[:2])].publish(event)
+    certified = {key: set(held) for key, held in reading.certificates().items()}
+    standing = standings(events)
+    rank = {config: number for number, config in enumerate(defaults)}
+    devices = tuple(tallies[id].facts(id, standing, certified, _default_in(rank)) for id in sorted(tallies))
+    problems = sorted({problem for device in devices for problem in device.tuned})
+    return Facts(now, store.url, devices, tuple(problems), tuple(events))
+
+
+def in_order(defaults: Mapping[str, Iterable[Config]]) -> list[Config]:
+    """Families' declared defaults, those first that a look-up tries first."""
+    rest = sorted(defaults.keys() - set(DEFAULT_ORDER))
+    return [config for name in (*DEFAULT_ORDER, *rest) if name in defaults for config in defaults[name]]
+
+
+def _default_in(rank: Mapping[Config, int]) -> Callable[[Mapping[Config, float]], float | None]:
+    """Finds the time of the first default among measured times; an older record may lack axes added since."""
+    known: dict[Config, int | None] = {}
+
+    def place(config: Config) -> int | None:
+        if config not in known:
+            values = set(config.values)
+            alike = (n for d, n in rank.items() if d.family == config.family and values <= set(d.values))
+            known[config] = min(alike, default=None)
+        return known[config]
+
+    def find(times: Mapping[Config, float]) -> float | None:
+        found = [(number, ms) for config, ms in times.items() if (number := place(config)) is not None]
+        return min(found)[1] if found else None
+
+    return find
+
+
+class _Tally:
+    """Counts for one device while trials stream by."""
+
+    def __init__(self) -> None:
+        self.keys: dict[Problem, dict[Software, KeyFacts]] = defaultdict(dict)
+        self.seen: dict[Software, list[str]] = defaultdict(list)
+        self.published: set[Problem] = set()
+        self.reasons: Counter[tuple[Verdict, str]] = Counter()
+        self.configs: dict[Config, list[int]] = defaultdict(lambda: [0, 0])
+        self.logs: dict[str, tuple[int, TrialLine]] = {}
+
+    def take(self, key: Key, lines: Sequence[TrialLine]) -> None:
+        _, software, problem = key
+        ours = [line for line in lines if not line.config.family.startswith(LIBRARY)]
+        if not ours:
+            return
+        self.seen[software] += (ours[0].when, ours[-1].when)
+        self.keys[problem][software] = _key_facts(ours)
+        for line in ours:
+            count = self.configs[line.config]
+            count[0] += line.verdict is Verdict.CORRECT
+            count[1] += 1
+            if line.verdict is not Verdict.CORRECT:
+                self._failed(line)
+
+    def _failed(self, line: TrialLine) -> None:
+        reason = line.message.strip().partition("\n")[0][:200]
+        self.reasons[line.verdict, reason] += 1
+        if line.log_hash is not None:
+            count, _ = self.logs.get(line.log_hash, (0, line))
+            self.logs[line.log_hash] = (count + 1, line)
+
+    def publish(self, event: Event) -> None:
+        self.seen[event.software].append(event.when)
+        self.published.add(event.problem)
+
+    def facts(
+        self,
+        id: DeviceId,
+        standing: Mapping[Key, Standing],
+        certified: Mapping[Key, set[str]],
+        default_in: Callable[[Mapping[Config, float]], float | None],
+    ) -> DeviceFacts:
+        softwares = sorted(self.seen, key=lambda software: min(self.seen[software]))
+        present = max(self.seen, key=lambda software: max(self.seen[software]))
+        tuned = {}
+        for problem in sorted({*self.keys, *self.published}):
+            by_software = self.keys.get(problem, {})
+            here = by_software.get(present)
+            served = _served(id.silicon, problem, present, softwares, standing, certified)
+            default = None if here is None else default_in(here.times)
+            tuned[problem] = Tuned(problem, by_software, served, default, here)
+        verdicts = Counter[Verdict]()
+        for by_software in self.keys.values():
+            for facts in by_software.values():
+                verdicts.update(facts.verdicts)
+        configs = {config: (good, every) for config, (good, every) in self.configs.items()}
+        failures = FailureFacts(verdicts, self.reasons, configs, self.logs)
+        return DeviceFacts(id, present, tuple(softwares), tuned, failures)
+
+
+def _key_facts(lines: Sequence[TrialLine]) -> KeyFacts:
+    """The last word on each source counts: what failed later has no time, however fast it seemed."""
+    last = {line.source_hash: line for line in lines}
+    times: dict[Config, float] = {}
+    sources: dict[str, float] = {}
+    for source, line in last.items():
+        if line.time_ms is not None:
+            sources[source] = line.time_ms
+            times[line.config] = min(line.time_ms, times.get(line.config, line.time_ms))
+    verdicts = Counter(line.verdict for line in lines)
+    return KeyFacts(len(lines), verdicts, times, sources, lines[0].when, lines[-1].when)
+
+
+def _served(
+    silicon: Silicon,
+    problem: Problem,
+    present: Software,
+    softwares: Sequence[Software],
+    standing: Mapping[Key, Standing],
+    certified: Mapping[Key, set[str]],
+) -> Served | None:
+    """What is pinned or promoted on the present software, else what was on the one before it, and so on."""
+    for software in (present, *(one for one in reversed(softwares) if one != present)):
+        key = (silicon, software, problem)
+        found = standing.get(key, Standing())
+        event = found.champion
+        if event is None:
+            continue
+        here = event.rendered.source_hash in certified.get((silicon, present, problem), ())
+        if software != present:
+            return Served(event, "other_driver", here)
+        return Served(event, "pinned" if event is found.pinned else "exact", here)
+    return None
