@@ -24,6 +24,7 @@ from tuner.cli import (
     lookup_command,
     misses_command,
     replay_command,
+    report_command,
     tune_command,
     verify_command,
 )
@@ -47,6 +48,8 @@ app.command("verify")(verify_command.verify)
 app.command("bench")(bench_command.bench)
 app.command("ladder")(ladder_command.ladder)
 app.command("replay")(replay_command.replay)
+app.command("report")(report_command.report)
+app.command("study")(report_command.study)
 app.command("champions")(champion_commands.champions)
 app.command("history")(champion_commands.history)
 app.command("pin")(verify_command.pin)

@@ -46,10 +46,6 @@ class Cell:
         return text_of(self.value, kind)
 
 
-Given = Cell | str | float | int | None
-"""What rows are made from; a fraction for a percentage."""
-
-
 @dataclass(frozen=True)
 class Table:
     """Rows under columns. `caption` says what is compared, by which statistic and from when."""
@@ -63,9 +59,12 @@ class Table:
 
     @classmethod
     def of(
-        cls, id: str, caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Given]], most: int | None = None
+        cls, id: str, caption: str, columns: Sequence[Column], rows: Iterable[Sequence[object]], most: int | None = None
     ) -> Table:
-        """A table from unrounded values; no more than `most` rows."""
+        """A table from unrounded values, cells, texts and numbers (a fraction for a percentage); at most `most` rows.
+
+        Raises TypeError for anything else.
+        """
         made = tuple(tuple(_cell(value, column) for value, column in zip(row, columns, strict=True)) for row in rows)
         shown = made if most is None else made[:most]
         return cls(id, caption, tuple(columns), shown, len(made) - len(shown))
@@ -76,7 +75,9 @@ class Table:
         return Table(self.id, self.caption, self.columns, self.rows[:count], self.left_out + left_out)
 
 
-def _cell(given: Given, column: Column) -> Cell:
+def _cell(given: object, column: Column) -> Cell:
+    if not isinstance(given, Cell | str | float | int | None):
+        raise TypeError(f"{given!r} is no value for {column.key}")
     cell = given if isinstance(given, Cell) else Cell(given)
     noise = None if cell.noise is None else rounded(cell.noise, Kind.PERCENT)
     value = cell.value

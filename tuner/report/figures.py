@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,9 +37,13 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **more}
 
 
-def log_axis(title: str, **more: Any) -> dict[str, Any]:
-    """A logarithmic axis, whose ticks are numbers and not powers."""
-    return axis(title, type="log", **more)
+def log_axis(title: str, values: Sequence[float | None], **more: Any) -> dict[str, Any]:
+    """A logarithmic axis around these values, with ticks at 1, 2 and 5, or at powers where there are many decades."""
+    known = [math.log10(value) for value in values if value] or [0.0]
+    low, high = min(known) - 0.15, max(known) + 0.15
+    if high - low < 1:
+        low, high = (low + high - 1) / 2, (low + high + 1) / 2
+    return axis(title, type="log", range=[number(low), number(high)], dtick="D2" if high - low < 3.2 else 1, **more)
 
 
 def points(name: str, x: Sequence[Any], y: Sequence[Any], **more: Any) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.lookup.ask import DEFAULT_ORDER
-from tuner.model import Config, Problem, Silicon, Software, Verdict
-from tuner.store import Event, Store
-from tuner.store.champions import Standing, standings
+from tuner.model import Config, Problem, Record, Silicon, Software, Verdict
+from tuner.report.standing import Standing, standing_of
+from tuner.store import Calibration, Event, Miss, Night, Peak, Regression, Store
+from tuner.store.champions import Standing as Standings
+from tuner.store.champions import standings
 from tuner.store.keys import Key
 from tuner.store.reading import Reading, TrialLine
-
-LIBRARY = "lib:"
-"""What the family of a library's record begins with."""
 
 
 @dataclass(frozen=True, order=True)
@@ -117,6 +116,25 @@ class DeviceFacts:
     """All there were, in the order in which they were first seen."""
     tuned: Mapping[Problem, Tuned] = field(hash=False)
     failures: FailureFacts
+    standings: Mapping[tuple[Problem, str], Standing] = field(hash=False)
+    """By problem and library: the last record on the present software."""
+    peaks: tuple[Peak, ...]
+    """On the present software."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The names of libraries that were measured here."""
+        return tuple(sorted({name for _, name in self.standings}))
+
+    def peak(self, problem: Problem) -> Peak | None:
+        """The measured peak rate for the problem's dtype and math."""
+        kind = ("gflops", problem.dtype, problem.math)
+        return next((peak for peak in self.peaks if (peak.what, peak.dtype, peak.math) == kind), None)
+
+    @property
+    def bandwidth(self) -> Peak | None:
+        """The measured bandwidth of memory."""
+        return next((peak for peak in self.peaks if peak.what == "gb_per_s"), None)
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,13 @@ class Facts:
     problems: tuple[Problem, ...]
     events: tuple[Event, ...]
     """The whole log of champions, oldest first."""
+    nights: tuple[Night, ...]
+    """Newest first."""
+    misses: tuple[Miss, ...]
+    """Most asked first."""
+    regressions: tuple[Regression, ...]
+    """Open and closed, oldest first."""
+    calibrations: tuple[Calibration, ...]
 
     @property
     def trials(self) -> int:
@@ -145,12 +170,17 @@ def gather(store: Store, now: str, defaults: Sequence[Config] = ()) -> Facts:
     events = reading.events()
     for event in events:
         tallies[DeviceId.of(*event.key[:2])].publish(event)
+    for record in reading.baselines():
+        tallies[DeviceId.of(record.silicon, record.software)].compare(record)
+    for peak in reading.peaks():
+        tallies[DeviceId.of(peak.silicon, peak.software)].peaks.append(peak)
     certified = {key: set(held) for key, held in reading.certificates().items()}
     standing = standings(events)
     rank = {config: number for number, config in enumerate(defaults)}
     devices = tuple(tallies[id].facts(id, standing, certified, _default_in(rank)) for id in sorted(tallies))
     problems = sorted({problem for device in devices for problem in device.tuned})
-    return Facts(now, store.url, devices, tuple(problems), tuple(events))
+    more = (tuple(store.nights()), tuple(store.misses()), tuple(store.regressions(open_only=False)))
+    return Facts(now, store.url, devices, tuple(problems), tuple(events), *more, tuple(reading.calibrations()))
 
 
 def in_order(defaults: Mapping[str, Iterable[Config]]) -> list[Config]:
@@ -187,15 +217,16 @@ class _Tally:
         self.reasons: Counter[tuple[Verdict, str]] = Counter()
         self.configs: dict[Config, list[int]] = defaultdict(lambda: [0, 0])
         self.logs: dict[str, tuple[int, TrialLine]] = {}
+        self.baselines: list[Record] = []
+        self.peaks: list[Peak] = []
 
     def take(self, key: Key, lines: Sequence[TrialLine]) -> None:
         _, software, problem = key
-        ours = [line for line in lines if not line.config.family.startswith(LIBRARY)]
-        if not ours:
+        if not lines:
             return
-        self.seen[software] += (ours[0].when, ours[-1].when)
-        self.keys[problem][software] = _key_facts(ours)
-        for line in ours:
+        self.seen[software] += (lines[0].when, lines[-1].when)
+        self.keys[problem][software] = _key_facts(lines)
+        for line in lines:
             count = self.configs[line.config]
             count[0] += line.verdict is Verdict.CORRECT
             count[1] += 1
@@ -209,6 +240,10 @@ class _Tally:
             count, _ = self.logs.get(line.log_hash, (0, line))
             self.logs[line.log_hash] = (count + 1, line)
 
+    def compare(self, record: Record) -> None:
+        self.seen[record.software].append(record.when)
+        self.baselines.append(record)
+
     def publish(self, event: Event) -> None:
         self.seen[event.software].append(event.when)
         self.published.add(event.problem)
@@ -216,10 +251,12 @@ class _Tally:
     def facts(
         self,
         id: DeviceId,
-        standing: Mapping[Key, Standing],
+        standing: Mapping[Key, Standings],
         certified: Mapping[Key, set[str]],
         default_in: Callable[[Mapping[Config, float]], float | None],
     ) -> DeviceFacts:
+        for peak in () if self.seen else self.peaks:
+            self.seen[peak.software].append(peak.when)
         softwares = sorted(self.seen, key=lambda software: min(self.seen[software]))
         present = max(self.seen, key=lambda software: max(self.seen[software]))
         tuned = {}
@@ -235,7 +272,10 @@ class _Tally:
                 verdicts.update(facts.verdicts)
         configs = {config: (good, every) for config, (good, every) in self.configs.items()}
         failures = FailureFacts(verdicts, self.reasons, configs, self.logs)
-        return DeviceFacts(id, present, tuple(softwares), tuned, failures)
+        beside = [standing_of(record) for record in self.baselines if record.software == present]
+        named = {(one.record.problem, one.name): one for one in beside}
+        peaks = tuple(peak for peak in self.peaks if peak.software == present)
+        return DeviceFacts(id, present, tuple(softwares), tuned, failures, named, peaks)
 
 
 def _key_facts(lines: Sequence[TrialLine]) -> KeyFacts:
@@ -256,13 +296,13 @@ def _served(
     problem: Problem,
     present: Software,
     softwares: Sequence[Software],
-    standing: Mapping[Key, Standing],
+    standing: Mapping[Key, Standings],
     certified: Mapping[Key, set[str]],
 ) -> Served | None:
     """What is pinned or promoted on the present software, else what was on the one before it, and so on."""
     for software in (present, *(one for one in reversed(softwares) if one != present)):
         key = (silicon, software, problem)
-        found = standing.get(key, Standing())
+        found = standing.get(key, Standings())
         event = found.champion
         if event is None:
             continue

@@ -15,7 +15,7 @@ from tuner.report.statistics import Convergence
 from tuner.search.rebuilt import importances, rebuild, slices
 from tuner.store.reading import Run
 
-SLICES = 6
+SLICES = 4
 """Axes that are drawn, the most important ones."""
 FEWEST = 10
 """Correct trials below which nothing is said about importance."""

@@ -13,6 +13,7 @@ from tuner.model import Config, Problem, Scalar
 MARGIN = 0.10
 """A default this much slower than the best counts in the share of shapes; as in published surveys of defaults."""
 PORTFOLIO = 8
+NOTHING = 1e-12
 UNCOVERED = 2.0
 """What a shape counts as, for choosing a portfolio, on which none of the chosen was measured: twice its best time."""
 
@@ -75,9 +76,9 @@ def portfolio(times: Mapping[Problem, Mapping[Config, float]], most: int = PORTF
     covered: set[Problem] = set()
     while len(chosen) < most:
         gains = {config: _gain(cost, current) for config, cost in costs.items() if config not in chosen}
-        config = min(gains, key=lambda one: (-gains[one], one), default=None)
-        if config is None or gains[config] <= 1e-12:
+        if not gains or max(gains.values()) <= NOTHING:
             break
+        config = min(gains, key=lambda one: (-gains[one], one))
         chosen.append(config)
         for problem, cost in costs[config].items():
             covered.add(problem)

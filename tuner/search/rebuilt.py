@@ -44,7 +44,7 @@ def trials_of(records: Sequence[Record]) -> list[FrozenTrial]:
     return [_trial(record, space) for record in records]
 
 
-def _order(value: Scalar) -> tuple[bool, int, str]:
+def _order(value: object) -> tuple[bool, int, str]:
     return isinstance(value, str), value if isinstance(value, int) else 0, str(value)
 
 
@@ -105,7 +105,7 @@ def slices(study: Study, axes: Sequence[str]) -> dict[str, Any]:
 
 
 def _time(trial: FrozenTrial) -> float:
-    return trial.values[0]
+    return float(trial.values[0])
 
 
 def write_storage(path: Path, studies: Sequence[tuple[str, Sequence[Record]]], told: Callable[[str], None]) -> None:

@@ -14,12 +14,26 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Row, func, select
 
-from tuner.model import Certificate, Config, Problem, Silicon, Software, Verdict
+from tuner.model import Certificate, Config, Problem, Record, Silicon, Software, Verdict
 from tuner.store import certificates, champions, rows
 from tuner.store.champions import Event
 from tuner.store.keys import Key
-from tuner.store.schema import certificate, champion_log, compile_log, in_flight, run, trial
+from tuner.store.nouns import Calibration, Peak
+from tuner.store.schema import (
+    calibration,
+    certificate,
+    champion_log,
+    compile_log,
+    in_flight,
+    miss,
+    night,
+    peak,
+    regression,
+    run,
+    trial,
+)
 from tuner.store.store import Store
+from tuner.store.trials import LIBRARY, OURS
 
 _CHUNK = 5000
 """Rows fetched at a time: enough to be quick, few enough to be nothing."""
@@ -54,6 +68,15 @@ class TrialLine(NamedTuple):
     log_hash: str | None
 
 
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    verdicts: Counter[Verdict]
+    best_ms: float | None
+    last: str
+    """When it was last heard of."""
+
+
 class Flight(NamedTuple):
     """What a run was doing when it last said so."""
 
@@ -73,11 +96,13 @@ class Reading:
         self._store = store
 
     def trials_by_key(self, problem: Problem | None = None) -> Iterator[tuple[Key, list[TrialLine]]]:
-        """Every key with its trials, oldest first; one key is in memory at a time. Damaged rows are left out."""
+        """Every key with its trials, oldest first; one key is in memory at a time. Damaged rows are left out, and so
+        are libraries' trials and those of other machines.
+        """
         with self._store._read() as connection:
             nouns = rows.Nouns(connection)
             configs: dict[tuple[str, str], Config] = {}
-            about = rows.conditions(connection, trial, problem=problem)
+            about = [*rows.conditions(connection, trial, problem=problem), ~LIBRARY, OURS]
             columns = (trial.c.problem_id, trial.c.silicon_id, trial.c.software_id)
             query = select(*columns, *_LINE).where(*about).order_by(*columns, trial.c.id)
             found = connection.execute(query.execution_options(yield_per=_CHUNK))
@@ -88,6 +113,38 @@ class Reading:
                 except rows.UNREADABLE:
                     continue
                 yield key, [line for row in lines if (line := _line_of(row, configs)) is not None]
+
+    def baselines(self, problem: Problem | None = None) -> list[Record]:
+        """The last record of every library for each key."""
+        with self._store._read() as connection:
+            about = [*rows.conditions(connection, trial, problem=problem), LIBRARY, OURS]
+            key = (trial.c.problem_id, trial.c.silicon_id, trial.c.software_id, trial.c.family)
+            last = select(func.max(trial.c.id)).where(*about).group_by(*key)
+            query = select(trial, compile_log.c.text.label("log_text")).outerjoin(compile_log)
+            nouns = rows.Nouns(connection)
+            found = connection.execute(query.where(trial.c.id.in_(last)).order_by(trial.c.id))
+            return rows.readable(found, lambda row: rows.record_of(row, nouns.key(row)), "libraries' records")
+
+    def peaks(self) -> list[Peak]:
+        """Every measured peak."""
+        with self._store._read() as connection:
+            query = select(peak.c.silicon_id, peak.c.software_id).distinct()
+            found: list[Any] = list(connection.execute(query))
+            nouns = rows.Nouns(connection)
+            pairs = [nouns.device(row) for row in found]
+        return [one for pair in pairs for one in self._store.peaks(*pair)]
+
+    def calibrations(self) -> list[Calibration]:
+        """Every calibration of every instance, oldest first."""
+        with self._store._read() as connection:
+            found = connection.execute(select(calibration).order_by(calibration.c.id))
+            nouns = rows.Nouns(connection)
+
+            def read(row: Row[Any]) -> Calibration:
+                reading = json.loads(row.reading)
+                return Calibration(row.instance, *nouns.device(row), row.night_id, row.stage, reading, row.when)
+
+            return rows.readable(found, read, "calibrations")
 
     def runs(self, problem: Problem | None = None, *, unfinished: bool = False) -> list[Run]:
         """Runs of a problem (None: of any), oldest first; or only those that have not ended in order."""
@@ -135,11 +192,27 @@ class Reading:
                         continue
             return {problem: " ".join(parts[number]) for number, problem in found.items()}
 
-    def verdicts(self, number: int) -> Counter[Verdict]:
-        """How many trials of a run had which verdict."""
+    def state(self) -> tuple[object, ...]:
+        """Changes whenever anything a report shows was added or changed."""
         with self._store._read() as connection:
-            query = select(trial.c.verdict, func.count()).where(trial.c.run_id == number).group_by(trial.c.verdict)
-            return Counter({Verdict(row[0]): row[1] for row in connection.execute(query)})
+            tables = (trial, champion_log, certificate, run, peak, calibration, night, miss, regression)
+            last = [
+                connection.execute(select(func.count(), func.max(table.c.id)).select_from(table)).one()
+                for table in tables
+            ]
+            moments = [run.c.finished, night.c.finished, miss.c.last, regression.c.closed, peak.c.when]
+            return tuple(map(tuple, last)), tuple(connection.execute(select(func.max(one))).scalar() for one in moments)
+
+    def progress(self, run: Run) -> Progress:
+        """How far a run has come."""
+        with self._store._read() as connection:
+            about = rows.conditions(connection, trial, silicon=run.silicon, software=run.software, problem=run.problem)
+            columns = (trial.c.verdict, func.count(), func.min(trial.c.time_ms), func.max(trial.c.when))
+            query = select(*columns).where(*about, trial.c.run_id == run.number).group_by(trial.c.verdict)
+            found: list[Any] = list(connection.execute(query))
+        best = min((row[2] for row in found if row[2] is not None), default=None)
+        last = max((row[3] for row in found), default=run.started)
+        return Progress(Counter({Verdict(row[0]): row[1] for row in found}), best, last)
 
     def flights(self) -> list[Flight]:
         """What is in flight, or was when its tuner died; the runs tell which."""
