@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from tuner.family import load_families
 from tuner.model import Config, Problem, Silicon, Software, Verdict, canonical_json
@@ -82,20 +82,23 @@ class _Maker:
         self.rows: dict[str, list[dict[str, Any]]] = {}
 
     def make(self) -> None:
+        """Everything, in one transaction, then what the store's own verbs add."""
+        self.store._writes(self._fill)
+        self._rest()
+
+    def _fill(self, connection: Connection) -> None:
         keys = [(device, problem) for problem in self.problems for device in range(len(self.devices))]
         self.rng.shuffle(keys)
         nights = self._nights()
         each = self.size.trials / max(1, len(keys))
-        with self.store._write() as connection:
-            self.connection = connection
-            for number, (device, problem) in enumerate(keys):
-                count = round((number + 1) * each) - round(number * each)
-                night = number * self.size.nights // max(1, len(keys))
-                self._search(device, problem, count, night, nights[night] if nights else FIRST_NIGHT)
-                if len(self.rows.get("trial", ())) > 5000:
-                    self._flush()
-            self._flush()
-        self._rest()
+        self.connection = connection
+        for number, (device, problem) in enumerate(keys):
+            count = round((number + 1) * each) - round(number * each)
+            night = number * self.size.nights // max(1, len(keys))
+            self._search(device, problem, count, night, nights[night] if nights else FIRST_NIGHT)
+            if len(self.rows.get("trial", ())) > 5000:
+                self._flush()
+        self._flush()
 
     def _nights(self) -> list[datetime]:
         return [FIRST_NIGHT + timedelta(days=night) for night in range(self.size.nights)]
@@ -281,16 +284,18 @@ class _Maker:
                 self.store.set_peak(silicon, software, dtype, "strict", rate, 0.004, "fused multiply-adds in registers")
             self.store.set_bandwidth(silicon, software, bandwidth, 0.01, "a copy of 1 GiB")
         self._misses(last)
-        with self.store._write() as connection:
-            connection.execute(insert(schema.night), [self._night(night) for night in range(self.size.nights)])
-            found = [self._calibration(connection, night) for night in range(self.size.nights)]
-            if found:
-                connection.execute(insert(schema.calibration), found)
+        self.store._writes(self._fill_nights)
         for champion in self.store.champions()[:1]:
             key = (champion.silicon, champion.software, champion.problem)
             ms = champion.time_ms or 1.0
             source = champion.rendered.source_hash
             self.store.open_regression(*key, champion.config, source, None, ms, 1.08 * ms, 0.01, "made up")
+
+    def _fill_nights(self, connection: Connection) -> None:
+        nights = range(self.size.nights)
+        if nights:
+            connection.execute(insert(schema.night), [self._night(night) for night in nights])
+            connection.execute(insert(schema.calibration), [self._calibration(connection, night) for night in nights])
 
     def _misses(self, night: int) -> None:
         when = rows.moment(FIRST_NIGHT + timedelta(days=night))

@@ -62,7 +62,7 @@ def page(facts: Facts) -> Page:
     )
     if not facts.misses:
         empty = Prose("Nothing was asked for in vain, as far as the store was told.")
-        return Page("misses", "Misses", lead, (Section("misses", "Asked for", (empty,)),))
+        return Page("misses", "Misses", lead, (Section("asked", "Asked for", (empty,)),))
     gains = {id(device): expected_gains(device) for device in facts.devices}
     rows = [_row(miss, _device_of(facts, miss), gains) for miss in facts.misses]
     rows.sort(key=lambda row: -(row[4] if isinstance(row[4], float) else 0.0))
@@ -77,7 +77,7 @@ def page(facts: Facts) -> Page:
     ]
     caption = "What was asked for and not tuned, by what tuning it is worth: times asked × (expected gain − 1)."
     return Page(
-        "misses", "Misses", lead, (Section("misses", "Asked for", (Table.of("misses", caption, columns, rows),)),)
+        "misses", "Misses", lead, (Section("asked", "Asked for", (Table.of("misses", caption, columns, rows),)),)
     )
 
 
