@@ -13,7 +13,7 @@ from tuner.model import Problem
 from tuner.report import device, failures, misses, overview, problem, regret
 from tuner.report.blocks import Page
 from tuner.report.changes import changes
-from tuner.report.gather import DeviceFacts, Facts, FailureFacts, gather, in_order
+from tuner.report.gather import DeviceFacts, Facts, FailureFacts, gather
 from tuner.report.labels import device_name, device_page, problem_page
 from tuner.store import Store
 from tuner.store.reading import Reading
@@ -91,8 +91,7 @@ class Contents:
 def read_contents(store: Store, before: Mapping[str, Any] | None, now: datetime | None = None) -> Contents:
     """Read the store once; `before` is the manifest of the report before."""
     moment = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
-    defaults = in_order({name: family.defaults for name, family in load_families().items()})
-    return Contents(gather(store, moment, defaults), before)
+    return Contents(gather(store, moment, load_families()), before)
 
 
 def read_logs(store: Store, facts: Facts) -> dict[str, str]:

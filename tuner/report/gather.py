@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from tuner.lookup.ask import DEFAULT_ORDER
-from tuner.model import Config, Problem, Record, Silicon, Software, Verdict
+from tuner.model import Config, Device, Problem, Record, Silicon, Software, Verdict
 from tuner.report.standing import Standing, standing_of
 from tuner.store import Calibration, Event, Miss, Night, Peak, Regression, Store
 from tuner.store.champions import Standing as Standings
@@ -161,8 +161,8 @@ class Facts:
         return sum(tuned.trials for device in self.devices for tuned in device.tuned.values())
 
 
-def gather(store: Store, now: str, defaults: Sequence[Config] = ()) -> Facts:
-    """Read everything once. `defaults` are what an untuned device would be given, in the order of preference."""
+def gather(store: Store, now: str, families: Mapping[str, Family]) -> Facts:
+    """Read everything once; `families` say what an untuned device would be given."""
     reading = Reading(store)
     tallies: dict[DeviceId, _Tally] = defaultdict(_Tally)
     for key, lines in reading.trials_by_key():
@@ -176,35 +176,46 @@ def gather(store: Store, now: str, defaults: Sequence[Config] = ()) -> Facts:
         tallies[DeviceId.of(peak.silicon, peak.software)].peaks.append(peak)
     certified = {key: set(held) for key, held in reading.certificates().items()}
     standing = standings(events)
-    rank = {config: number for number, config in enumerate(defaults)}
-    devices = tuple(tallies[id].facts(id, standing, certified, _default_in(rank)) for id in sorted(tallies))
+    defaults = _Defaults(families)
+    devices = tuple(tallies[id].facts(id, standing, certified, defaults) for id in sorted(tallies))
     problems = sorted({problem for device in devices for problem in device.tuned})
     more = (tuple(store.nights()), tuple(store.misses()), tuple(store.regressions(open_only=False)))
     return Facts(now, store.url, devices, tuple(problems), tuple(events), *more, tuple(reading.calibrations()))
 
 
-def in_order(defaults: Mapping[str, Iterable[Config]]) -> list[Config]:
-    """Families' declared defaults, those first that a look-up tries first."""
-    rest = sorted(defaults.keys() - set(DEFAULT_ORDER))
-    return [config for name in (*DEFAULT_ORDER, *rest) if name in defaults for config in defaults[name]]
+class Family(Protocol):
+    """What a report needs of a kernel family."""
+
+    defaults: tuple[Config, ...]
+    """The declared defaults, in order."""
+
+    def rank(self, problem: Problem, device: Device) -> int:
+        """How promising it is before anything was measured; higher is better."""
 
 
-def _default_in(rank: Mapping[Config, int]) -> Callable[[Mapping[Config, float]], float | None]:
-    """Finds the time of the first default among measured times; an older record may lack axes added since."""
-    known: dict[Config, int | None] = {}
+class _Defaults:
+    """Finds what an untuned device would be given among what was measured."""
 
-    def place(config: Config) -> int | None:
-        if config not in known:
+    def __init__(self, families: Mapping[str, Family]) -> None:
+        self._families = families
+        self._places: dict[Config, int | None] = {}
+
+    def time(self, problem: Problem, device: Device, times: Mapping[Config, float]) -> float | None:
+        """ms of the first declared default that was measured, of the family ranked highest that has one."""
+        found = [(config, place, ms) for config, ms in times.items() if (place := self._place(config)) is not None]
+        ranked = (
+            (-self._families[one.family].rank(problem, device), one.family, place, ms) for one, place, ms in found
+        )
+        return min(ranked)[3] if found else None
+
+    def _place(self, config: Config) -> int | None:
+        """Which default of its family it is; an older record may lack axes added since."""
+        if config not in self._places:
+            family = self._families.get(config.family)
             values = set(config.values)
-            alike = (n for d, n in rank.items() if d.family == config.family and values <= set(d.values))
-            known[config] = min(alike, default=None)
-        return known[config]
-
-    def find(times: Mapping[Config, float]) -> float | None:
-        found = [(number, ms) for config, ms in times.items() if (number := place(config)) is not None]
-        return min(found)[1] if found else None
-
-    return find
+            alike = (n for n, d in enumerate(family.defaults if family else ()) if values <= set(d.values))
+            self._places[config] = next(alike, None)
+        return self._places[config]
 
 
 class _Tally:
@@ -253,18 +264,19 @@ class _Tally:
         id: DeviceId,
         standing: Mapping[Key, Standings],
         certified: Mapping[Key, set[str]],
-        default_in: Callable[[Mapping[Config, float]], float | None],
+        defaults: _Defaults,
     ) -> DeviceFacts:
         for peak in () if self.seen else self.peaks:
             self.seen[peak.software].append(peak.when)
         softwares = sorted(self.seen, key=lambda software: min(self.seen[software]))
         present = max(self.seen, key=lambda software: max(self.seen[software]))
+        untuned = Device(id.silicon, present, "")
         tuned = {}
         for problem in sorted({*self.keys, *self.published}):
             by_software = self.keys.get(problem, {})
             here = by_software.get(present)
             served = _served(id.silicon, problem, present, softwares, standing, certified)
-            default = None if here is None else default_in(here.times)
+            default = None if here is None else defaults.time(problem, untuned, here.times)
             tuned[problem] = Tuned(problem, by_software, served, default, here)
         verdicts = Counter[Verdict]()
         for by_software in self.keys.values():
