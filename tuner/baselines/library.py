@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -73,15 +74,23 @@ class LibraryFailed(Exception):
 class Library:
     """One library in its process, which is replaced at the next `prepare` after it failed."""
 
-    def __init__(self, entry: Entry, device: Device, vendors: Path, scratch: Path, start_s: float = START_S) -> None:
-        """Start its process; `wait_ready` says whether the library is there."""
+    def __init__(
+        self,
+        entry: Entry,
+        device: Device,
+        vendors: Path,
+        scratch: Path,
+        start_s: float = START_S,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        """Start its process; `wait_ready` says whether the library is there. Nothing waits beyond `seconds_left()`."""
         self.name = entry.name
         self.version = ""
         self.how = ""
         self.absent = entry.unsuitable(device)
         """Why it can't be measured here; empty if it can."""
         self._entry, self._device, self._vendors, self._scratch = entry, device, vendors, scratch
-        self._start_s = start_s
+        self._start_s, self._seconds_left = start_s, seconds_left
         self._numbers = itertools.count()
         self._ready = False
         self._running = False
@@ -145,6 +154,7 @@ class Library:
             raise self._dead() from None
 
     def _receive(self, seconds: float, stage: str) -> Reply:
+        seconds = max(0.0, min(seconds, self._seconds_left()))
         if not wait([self._pipe], seconds):
             self.close()
             raise LibraryFailed(f"no answer within {seconds:.3g} s ({stage})")
@@ -169,10 +179,12 @@ def open_libraries(
     names: Sequence[str] | None = None,
     clblast_parameters: Parameters | None = None,
     entries: Sequence[Entry] = LIBRARIES,
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[list[Library]]:
     """The libraries of these names (all without), each in its process, absent ones among them; ended on leaving.
 
-    `clblast_parameters` adds a second CLBlast that computes with them. Raises UserError for an unknown name.
+    `clblast_parameters` adds a second CLBlast that computes with them. A library that is waited for when
+    `seconds_left()` are over has failed. Raises UserError for an unknown name.
     """
     with ExitStack() as resources:
         folder = resources.enter_context(scratch_folder())
@@ -180,7 +192,7 @@ def open_libraries(
         drivers.write_icd_files(vendors)
         libraries = []
         for entry in _chosen(entries, names, clblast_parameters):
-            library = Library(entry, device, vendors, folder)
+            library = Library(entry, device, vendors, folder, seconds_left=seconds_left)
             resources.callback(library.close)
             libraries.append(library)
         for library in libraries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from types import TracebackType
@@ -19,6 +19,8 @@ from tuner.bench.messages import (
     CheckOutcome,
     ContenderFailed,
     OutOfTime,
+    Probe,
+    Pulse,
     Race,
     Request,
     Rounds,
@@ -34,6 +36,12 @@ PATIENCE = 20.0
 FIRST_LAUNCH_S = 60.0
 SLOWEST_FLOP_PER_S = 5e8
 """Of one compute unit: without a best so far, anything slower than this (or than FIRST_LAUNCH_S) counts as hung."""
+
+PROBE_SAMPLES = 15
+"""Of the fixed kernel and of a copy, for one reading."""
+
+PEAK_RISE = 1.02
+"""A peak that comes out so much higher was measured in a bad moment before."""
 
 OnStage = Callable[[str], None]
 
@@ -54,6 +62,7 @@ class Bench:
         self._measurer = measurer
         self._resources = resources
         self._one_request = threading.Lock()
+        self._peaks: dict[str, float] = {}
 
     @classmethod
     def open(
@@ -96,6 +105,10 @@ class Bench:
     ) -> None:
         self.close()
 
+    def arm(self, peaks: Mapping[str, float]) -> None:
+        """Take rates far above these, in GFLOP/s by type and for strict arithmetic, for the clock's mistakes."""
+        self._peaks = dict(peaks)
+
     def build(self, rendered: Rendered) -> Future[Built]:
         """Compile ahead in the pool. The value carries a verdict; `cancel_builds` cancels the future."""
         return self._pool.submit(rendered)
@@ -119,7 +132,8 @@ class Bench:
 
         `on_stage("launch")` is called before anything is launched, once for each of at most two attempts: a candidate
         whose process dies or is late gets a second one in a fresh process; `fresh` asks for one at once. Raises
-        ValueError for a problem without a product to compute (m, n, k or batch is 0).
+        ValueError for a problem without a product to compute (m, n, k or batch is 0). Without `peak_gflops` the peak
+        is the one that the bench was armed with; before a candidate is refused for it, it is measured again.
         """
         if built.verdict is not Verdict.CORRECT:
             return _with_build(Measurement(built.verdict, message=built.message), built)
@@ -128,11 +142,26 @@ class Bench:
         if fresh:
             self._measurer.renew()
         launch_s = launch_deadline_s(problem, self.device, best_ms)
-        answer = self._request(Trial(problem, rendered, built.binary, best_ms, launch_s, peak_gflops), on_stage)
+        armed = self._peaks.get(problem.dtype) if problem.math == "strict" else None
+        trial = Trial(problem, rendered, built.binary, best_ms, launch_s, peak_gflops or armed)
+        answer = self._request(trial, on_stage)
+        if peak_gflops is None and armed and isinstance(answer, Measurement) and self._rises(answer, problem.dtype):
+            trial = dataclasses.replace(trial, peak_gflops=self._peaks[problem.dtype])
+            answer = self._request(trial, on_stage)
         if isinstance(answer, Lost):
             return _with_build(Measurement(answer.verdict, message=answer.message), built)
         assert isinstance(answer, Measurement)
         return _with_build(answer, built)
+
+    def _rises(self, answer: Measurement, dtype: str) -> bool:
+        """A rate above the peak, and the peak turns out to have been measured too low: it is raised."""
+        if answer.verdict is not Verdict.BAD_CLOCK:
+            return False
+        again = max(dict(self.pulse((dtype,)).peaks).get(dtype, ()), default=0.0)
+        if again <= self._peaks[dtype] * PEAK_RISE:
+            return False
+        self._peaks[dtype] = again
+        return True
 
     def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float] = lambda: math.inf) -> CheckOutcome:
         """Run a certificate's cases, in order, up to the first failure.
@@ -170,6 +199,14 @@ class Bench:
         if answer.failed is not None:
             raise ContenderFailed(answer.failed, answer.verdict, answer.message)
         return list(answer.ms)
+
+    def pulse(self, peaks: Sequence[str] = ()) -> Pulse:
+        """How fast the device is now, by work that never changes; with the peak rates of these types as well."""
+        answer = self._request(Probe(PROBE_SAMPLES, tuple(peaks)), None)
+        if isinstance(answer, Lost):
+            return Pulse(message=f"{answer.verdict}: {answer.message}")
+        assert isinstance(answer, Pulse)
+        return answer
 
     def _built_in_time(self, building: Future[Built], seconds: float) -> Built:
         try:
@@ -244,6 +281,8 @@ def _with_build(measurement: Measurement, built: Built) -> Measurement:
 
 def _without_binary(request: Request) -> Request:
     """The same request, built from source: a driver may die of its own binary."""
+    if isinstance(request, Probe):
+        return request
     if isinstance(request, Race):
         contenders = tuple((rendered, None) for rendered, _ in request.contenders)
         return dataclasses.replace(request, contenders=contenders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 
 from tuner.model import Measurement, Problem, Rendered, Verdict
@@ -89,8 +90,36 @@ class Rounds:
     message: str = ""
 
 
-Request = Trial | CaseRun | Race
-Answer = Measurement | CheckOutcome | Rounds
+@dataclass(frozen=True)
+class Probe:
+    """Request: how fast the device is at this moment, by work that never changes; answered by a `Pulse`."""
+
+    samples: int
+    peaks: tuple[str, ...] = ()
+    """Types whose peak rate is measured as well."""
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """How fast a device was: a fixed kernel, compiled by its driver, and copies, which no compiler touches."""
+
+    kernel_ms: tuple[float, ...] = ()
+    copy_ms: tuple[float, ...] = ()
+    copy_bytes: int = 0
+    """Read and written by one copy, together."""
+    peaks: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """For each type asked for: GFLOP/s of multiply-adds alone in several repeats; none where the type is lacking."""
+    message: str = ""
+    """Why samples are missing."""
+
+    @property
+    def bandwidth_gbs(self) -> float | None:
+        """Median rate of the copies in GB/s, what is read and what is written counted."""
+        return self.copy_bytes / statistics.median(self.copy_ms) / 1e6 if self.copy_ms else None
+
+
+Request = Trial | CaseRun | Race | Probe
+Answer = Measurement | CheckOutcome | Rounds | Pulse
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from tuner.bench.messages import (
     Gone,
     Hello,
     Mistake,
+    Probe,
+    Pulse,
     Race,
     Reply,
     Request,
@@ -89,6 +91,7 @@ def _reply(desk: Desk, request: Request) -> Reply:
 
 def _answer(desk: Desk, request: Request) -> Answer:
     from tuner.bench.certificate import run_case
+    from tuner.bench.probe import run_probe
     from tuner.bench.race import run_race
     from tuner.bench.trial import run_trial
 
@@ -99,6 +102,8 @@ def _answer(desk: Desk, request: Request) -> Answer:
             return run_case(desk, request)
         case Race():
             return run_race(desk, request)
+        case Probe():
+            return run_probe(desk, request)
 
 
 def _refusal(request: Request, verdict: Verdict, message: str) -> Answer:
@@ -109,3 +114,5 @@ def _refusal(request: Request, verdict: Verdict, message: str) -> Answer:
             return CheckOutcome(verdict, (), message)
         case Race():
             return Rounds((), 0, verdict, message)
+        case Probe():
+            return Pulse(message=f"{verdict}: {message}")

@@ -23,6 +23,7 @@ from tuner.cli import (
     ladder_command,
     lookup_command,
     misses_command,
+    nightly_command,
     replay_command,
     report_command,
     tune_command,
@@ -56,6 +57,7 @@ app.command("pin")(verify_command.pin)
 app.command("unpin")(champion_commands.unpin)
 app.command("withdraw")(champion_commands.withdraw)
 app.command("rollback")(champion_commands.rollback)
+app.add_typer(nightly_command.app, name="nightly")
 app.add_typer(db_commands.app, name="db")
 
 

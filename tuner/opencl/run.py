@@ -166,6 +166,11 @@ class Machine:
         with refusals():
             cl.enqueue_copy(self.queue, _raw(host), buffer, src_offset=byte_offset)
 
+    def copy(self, source: Buffer, target: Buffer, size: int) -> Event:
+        """Enqueue a copy of `size` bytes on the device; the caller waits."""
+        with refusals():
+            return cl.enqueue_copy(self.queue, target, source, byte_count=size)
+
     def launch(self, program: Program, queue: Queue | None = None) -> list[Event]:
         """Enqueue every step once; the caller waits."""
         queue = queue or self.queue

@@ -53,14 +53,17 @@ def tune(
     *,
     seed: int | None = None,
     observe: Observer = lambda progress: None,
+    barred: Callable[[], str] = lambda: "",
+    note: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Spend `budget` on finding the fastest configuration of `families` for `problem` on `device`.
 
     Nothing is measured that was measured before with the same source on the same software. `seed` None takes the
-    run's number, so that every run searches elsewhere. Ctrl-C ends the run in order; what was found is kept.
+    run's number, so that every run searches elsewhere. Ctrl-C ends the run in order; what was found is kept. `barred`,
+    asked after the search, may say why the champion must not change now; `note` is kept with the run's settings.
     """
     with one_thread():
-        return _Run(problem, device, families, bench, store, budget, seed, observe).run()
+        return _Run(problem, device, families, bench, store, budget, seed, observe, note or {}).run(barred)
 
 
 class _Run:
@@ -74,6 +77,7 @@ class _Run:
         budget: Budget,
         seed: int | None,
         observe: Observer,
+        note: Mapping[str, Any],
     ) -> None:
         self.problem, self.device, self.families = problem, device, families
         self.bench, self.store, self.budget = bench, store, budget
@@ -81,7 +85,9 @@ class _Run:
         self.clock = Clock(budget)
         self.watch = Stopwatch()
         self.key = (device.silicon, device.software, problem)
-        self.number = store.start_run(*self.key, {"budget": vars(budget), "seed": seed, "families": sorted(families)})
+        hashes = {name: family.hash for name, family in sorted(families.items())}
+        settings = {"budget": vars(budget), "seed": seed, "families": sorted(families), "hashes": hashes, **note}
+        self.number = store.start_run(*self.key, settings)
         self.verdicts: Counter[str] = Counter()
         self._strays: dict[str, Record] = {}
         self._timed: dict[str, Record] = {}
@@ -99,13 +105,16 @@ class _Run:
             self._known = self._take_in_history()
             self._again = self._take_in_interrupted(settled)
 
-    def run(self) -> Outcome:
+    def run(self, barred: Callable[[], str]) -> Outcome:
         arena = None
         try:
             stopped_by = self._search()
             self.bench.cancel_builds()
-            arena = self._arena()
-            promotion = arena.decide()
+            if why := barred():
+                promotion = Promotion(False, why)
+            else:
+                arena = self._arena()
+                promotion = arena.decide()
         except KeyboardInterrupt:
             self.bench.cancel_builds()
             stopped_by, promotion = "interrupted", Promotion(False, "interrupted; run again to go on")

@@ -1,0 +1,215 @@
+"""Champions are measured again: what became slower than its own history, and what is no longer right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tuner.model import Champion, Measurement, Problem, Record, Verdict
+from tuner.nightly.lane import Lane, shares
+from tuner.nightly.ledger import Result
+from tuner.nightly.regress import RECOVERED, Comparison, Point, compare, point_of, recovered
+from tuner.nightly.words import config_json, problem_json
+from tuner.store import Regression
+from tuner.store.reading import Reading
+
+LOOKS = 3
+"""Measurements of a champion that looks slower, before it is called so."""
+MOST_SHARE = 0.3
+"""Part of the time left that confirmations may use; where a night does not get round, the next begins elsewhere."""
+NOT_ITS_FAULT = (Verdict.UNSUPPORTED, Verdict.BAD_CLOCK)
+
+
+@dataclass
+class _Case:
+    """One champion's confirmation."""
+
+    champion: Champion
+    history: list[Point]
+    tonight: list[Point]
+    comparison: Comparison | None = None
+
+
+def confirm(lane: Lane, problems: Sequence[Problem]) -> None:
+    """Measure the champions of `problems` again, the suspicious ones up to three times, and judge them.
+
+    Regressions are opened and closed in the store only if the machine is fit before and after. A champion that fails
+    twice is withdrawn.
+    """
+    if not problems:
+        return
+    clock = lane.clock.part(MOST_SHARE * lane.clock.left)
+    champions, cases = lane.here(), []
+    for problem in shares(problems, lane.ledger.night):
+        if lane.out_of_time() or clock.left <= 0:
+            break
+        if problem in champions and lane.done(f"confirm {problem}") is None:
+            case = _confirm(lane, champions[problem])
+            if case is not None:
+                cases.append(case)
+    _look_again(lane, cases)
+    fit = lane.watch.look("confirmed").fit
+    _judge(lane, cases, fit)
+
+
+def _confirm(lane: Lane, champion: Champion) -> _Case | None:
+    problem = champion.problem
+    records = lane.store.history(lane.device.silicon, None, problem)
+    mine = [record for record in records if _same(record, champion)]
+    tonight = _measured_tonight(lane, mine)
+    if not tonight and champion.when >= lane.started:
+        return None  # it was measured as it was published, tonight
+    if not tonight:
+        measurement = _measure(lane, champion)
+        if measurement.verdict is not Verdict.CORRECT:
+            _refuse(lane, champion, measurement)
+            return None
+        tonight = [measurement]
+    points = [point for point in map(point_of, tonight) if point is not None]
+    history = _history(lane, champion, mine)
+    case = _Case(champion, history, points)
+    _compare(lane, case)
+    return case
+
+
+def _same(record: Record, champion: Champion) -> bool:
+    return record.source_hash == champion.rendered.source_hash or record.config == champion.config
+
+
+def _measured_tonight(lane: Lane, records: Sequence[Record]) -> list[Measurement]:
+    """What a killed tuner measured before this night went on, or what proved the champion on new software.
+
+    Of a run that proved it only the last counts: the first may have been chosen for being fast.
+    """
+    runs = Reading(lane.store).runs(records[0].problem) if records else []
+    stages = {run.number: run.settings.get("stage") for run in runs if run.settings.get("night") == lane.ledger.night}
+    found: dict[str, list[Measurement]] = {"confirm": [], "renew": []}
+    for record in records:
+        stage = stages.get(record.run)
+        if stage in found and record.measurement.time_ms is not None:
+            found[stage].append(record.measurement)
+    return found["confirm"] or found["renew"][-1:]
+
+
+def _measure(lane: Lane, champion: Champion) -> Measurement:
+    """Measured and remembered; what fails is tried once more, for a busy machine is no fault of the champion's."""
+    key, rendered = lane.key(champion.problem), champion.rendered
+    family = lane.families.get(champion.config.family)
+    run = lane.store.start_run(*key, lane.note("confirm"))
+
+    def on_stage(stage: str) -> None:
+        lane.store.begin(run, *key, champion.config, rendered.source_hash, stage, family.hash if family else "")
+
+    measurement = Measurement(Verdict.UNSUPPORTED)
+    for _ in range(2):
+        built = lane.bench.build(rendered).result()
+        measurement = lane.bench.measure(champion.problem, rendered, built, best_ms=None, on_stage=on_stage)
+        if measurement.verdict is Verdict.CORRECT:
+            break
+    when = datetime.now(UTC).isoformat()
+    record = Record(*key, champion.config, measurement, rendered.source_hash, run, when, family.hash if family else "")
+    lane.store.add(record)
+    lane.store.finish_run(run, {"stopped_by": "confirmed"})
+    return measurement
+
+
+def _refuse(lane: Lane, champion: Champion, measurement: Measurement) -> None:
+    if measurement.verdict in NOT_ITS_FAULT:
+        lane.attention.append(f"{champion.problem}: its champion could not be confirmed: {measurement.message}.")
+        return
+    why = f"{measurement.verdict} when it was confirmed: {measurement.message}"
+    lane.store.withdraw(*lane.key(champion.problem), reason=why, source_hash=champion.rendered.source_hash)
+
+
+def _history(lane: Lane, champion: Champion, records: Sequence[Record]) -> list[Point]:
+    """What is known of a champion before tonight: on this software, else on the one before.
+
+    The measurement that first made it the fastest of many is, for that reason, too fast, and left out. What a person
+    has accepted as the new normal starts a new history.
+    """
+    before = [record for record in records[1:] or records if record.when < lane.started]
+    accepted = [r for r in lane.store.regressions(open_only=False) if r.acknowledged and _about(r, champion)]
+    if accepted:
+        since = accepted[-1].closed or ""
+        before = [record for record in before if record.when > since]
+        if not before:
+            return [Point(math.log(accepted[-1].now_ms), accepted[-1].noise / 1.96)]
+    here = [record for record in before if record.software == lane.device.software]
+    if not here and before:
+        here = [record for record in before if record.software == before[-1].software]
+    steady = [record.measurement for record in here if len(record.measurement.samples_ms) > 1]
+    return [point for point in map(point_of, steady) if point is not None]
+
+
+def _about(regression: Regression, champion: Champion) -> bool:
+    same = (regression.silicon, regression.problem) == (champion.silicon, champion.problem)
+    return same and regression.source_hash == champion.rendered.source_hash
+
+
+def close_replaced(lane: Lane) -> list[Regression]:
+    """Regressions are over, too, when another champion is as fast as the one that became slow was; returns those."""
+    here, closed = lane.here(), []
+    for regression in lane.store.regressions():
+        champion = here.get(regression.problem) if regression.silicon == lane.device.silicon else None
+        if champion is None or _about(regression, champion) or champion.time_ms is None:
+            continue
+        if champion.time_ms <= regression.before_ms * (1 + RECOVERED * lane.settings.threshold):
+            lane.store.close_regression(regression.id, f"replaced by {champion.config}, which is as fast as it was")
+            closed.append(regression)
+    return closed
+
+
+def _compare(lane: Lane, case: _Case) -> None:
+    problems = len(lane.settings.problems)
+    drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
+    found = compare(case.history, case.tonight, threshold=lane.settings.threshold, problems=problems, drift=drift)
+    case.comparison = found
+
+
+def _look_again(lane: Lane, cases: Sequence[_Case]) -> None:
+    """Those that look slower once more, after all others, so that a bad moment does not decide."""
+    for _ in range(LOOKS - 1):
+        for case in cases:
+            doubtful = case.comparison is not None and case.comparison.suspicious
+            if not doubtful or lane.out_of_time() or len(case.tonight) >= LOOKS:
+                continue
+            point = point_of(_measure(lane, case.champion))
+            if point is not None:
+                case.tonight.append(point)
+                _compare(lane, case)
+
+
+def _judge(lane: Lane, cases: Sequence[_Case], fit: bool) -> None:
+    regressions = lane.store.regressions()
+    for case in cases:
+        champion, found = case.champion, case.comparison
+        result: Result = {"problem": problem_json(champion.problem), **config_json(champion.config), "judged": fit}
+        if found is not None:
+            result |= {"before_ms": found.before_ms, "now_ms": found.now_ms}
+            result |= {"factor": found.factor, "noise": found.noise, "looks": len(case.tonight)}
+        standing = next((r for r in regressions if _about(r, champion)), None)
+        if fit:
+            result["regression"] = _claim(lane, case, standing)
+        lane.mark(f"confirm {champion.problem}", result)
+
+
+def _claim(lane: Lane, case: _Case, standing: Regression | None) -> str:
+    """`new`, `open`, `recovered` or nothing; the store is told."""
+    champion, found = case.champion, case.comparison
+    key = lane.key(champion.problem)
+    drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
+    if standing is not None:
+        if recovered(standing.before_ms, case.tonight, threshold=lane.settings.threshold, drift=drift):
+            lane.store.close_regression(standing.id, "recovered")
+            return "recovered"
+        return "open"
+    if found is None or not found.regressed:
+        return ""
+    detail = "the driver changed" if lane.watch.software_changed else ""
+    times = (found.before_ms, found.now_ms, found.noise)
+    lane.store.open_regression(
+        *key, champion.config, champion.rendered.source_hash, lane.ledger.night, *times, detail=detail
+    )
+    return "new"

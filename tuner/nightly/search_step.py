@@ -1,0 +1,187 @@
+"""The night's searches: champions of another driver proven again first, then whatever is worth most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner.family import Family
+from tuner.model import Champion, Config, Device, Problem, Verdict
+from tuner.nightly.lane import Lane
+from tuner.nightly.ledger import Result
+from tuner.nightly.past import read_past
+from tuner.nightly.plan import LEAST_S, Due, Plan, allot, make_plan
+from tuner.nightly.settings import NightSettings
+from tuner.nightly.words import config_json, problem_json, rate
+from tuner.search import Budget, Outcome, Progress, tune
+from tuner.store import Store
+from tuner.store.reading import Reading
+
+MOST_OLD = 3
+"""Champions of other drivers that are proven again for one problem."""
+RENEW_S = 60.0
+OLD_SHARE = 0.5
+"""Part of the time left that proving old champions again may use."""
+FEWEST_TRIALS = 8
+"""Of one axis value, before it is said that it fails every time."""
+
+
+def plan_for(settings: NightSettings, store: Store, device: Device, families: Mapping[str, Family]) -> Plan:
+    """What is due on a device now; nothing is measured or changed."""
+    champions = store.champions()
+    hashes = {name: family.hash for name, family in sorted(families.items())}
+    past = read_past(store, device, hashes, champions)
+    misses = store.misses(device.silicon)
+    return make_plan(settings, device, champions, past, misses, store.regressions(), datetime.now(UTC))
+
+
+def plan_of(lane: Lane) -> Plan:
+    """What is due now."""
+    return plan_for(lane.settings, lane.store, lane.device, lane.families)
+
+
+def renew(lane: Lane, problems: Sequence[Problem]) -> None:
+    """Certify and publish on this software what was the champion on another; no search is made for it."""
+    clock = lane.clock.part(OLD_SHARE * lane.clock.left)
+    champions = lane.champions()
+    for problem in problems:
+        step = f"renew {problem}"
+        if lane.out_of_time(LEAST_S) or clock.left <= 0:
+            return
+        if lane.done(step) is not None:
+            continue
+        old = [c for c in champions if c.problem == problem and c.software != lane.device.software]
+        old.sort(key=lambda champion: champion.when, reverse=True)
+        configs = list(dict.fromkeys(champion.config for champion in old))[:MOST_OLD]
+        families = {c.family: lane.families[c.family] for c in configs if c.family in lane.families}
+        result: Result = {"problem": problem_json(problem), "from": [config_json(config) for config in configs]}
+        if families:
+            budget = Budget(len(configs), min(RENEW_S, clock.left))
+            note = lane.note("renew")
+            arguments = (problem, lane.device, families, lane.bench, lane.store, budget)
+            outcome = tune(*arguments, seed=0, barred=lambda: _barred(lane), note=note)
+            result |= {"proven": outcome.promotion.promoted, "reason": outcome.promotion.reason}
+            result["verdicts"] = dict(outcome.verdicts)
+            if lane.stop.is_set():
+                return
+        else:
+            result |= {"proven": False, "reason": "its family is not known here"}
+        lane.mark(step, result)
+        lane.say(f"{problem}: {'proven again' if result['proven'] else 'not proven again'}: {result['reason']}")
+
+
+def search(lane: Lane, plan: Plan, reserve: Callable[[], float], after: Callable[[Problem], None]) -> None:
+    """Search what is due, in the order of what it is worth, until only `reserve()` seconds are left.
+
+    What a search leaves of its time goes to those after it. `after(problem)` is called after each.
+    """
+    due = [one for one in plan.due if lane.done(f"search {one.problem}") is None]
+    total = len(due)
+    while due and not lane.out_of_time(reserve() + LEAST_S):
+        planned = allot(due, lane.clock.left - reserve(), lane.settings.budget.problem_s)
+        one = planned[0]
+        if one.seconds <= 0:
+            return
+        condition = lane.watch.recent()
+        if not condition.fit:
+            condition = lane.watch.wait(lane.clock, "between", lane.say)
+            if not condition.fit:
+                lane.attention.append(f"{lane.device.name} was left alone: {condition.words}.")
+                return
+            continue
+        due = [other for other in due if other.problem != one.problem]
+        lane.say(f"[{total - len(due)}/{total}] {one.problem}: {one.reason}, {one.why}; {one.seconds:.0f} s")
+        if _search(lane, one):
+            after(one.problem)
+
+
+def _search(lane: Lane, due: Due) -> bool:
+    """One search; False if it was stopped or could not be made."""
+    problem, budget = due.problem, lane.settings.budget
+    before = lane.store.champion(*lane.key(problem))
+    trials: list[tuple[Config, Verdict, str]] = []
+
+    def observe(progress: Progress) -> None:
+        if progress.latest is not None:
+            latest = progress.latest
+            trials.append((latest.config, latest.measurement.verdict, latest.measurement.message))
+
+    limits = Budget(budget.evaluations, due.seconds)
+    arguments = (problem, lane.device, lane.families, lane.bench, lane.store, limits)
+    seed, note = lane.settings.seed, lane.note("search")
+    outcome = tune(*arguments, seed=seed, observe=observe, barred=lambda: _barred(lane), note=note)
+    if outcome.stopped_by == "interrupted":
+        return False
+    result = _result(lane, due, outcome, before)
+    result["failures"] = _failures(trials)
+    lane.mark(f"search {problem}", result)
+    lane.say(f"        {_line(result)}")
+    if lane.store.champion(*lane.key(problem)) is not None:
+        lane.store.forget_misses(*lane.key(problem))
+    return True
+
+
+def _barred(lane: Lane) -> str:
+    """Why no champion may change now: the machine is slow or noisy, and the software is not to blame."""
+    condition = lane.watch.look("before a champion changes")
+    return "" if condition.fit else f"the champion must not change now: {condition.words}"
+
+
+def _result(lane: Lane, due: Due, outcome: Outcome, before: Champion | None) -> Result:
+    problem, promotion = due.problem, outcome.promotion
+    best = outcome.best
+    time_ms = None if best is None else best.measurement.time_ms
+    result: Result = {
+        "problem": problem_json(problem),
+        "reason": due.reason.value,
+        "evaluated": outcome.evaluated,
+        "verdicts": dict(outcome.verdicts),
+        "stopped_by": outcome.stopped_by,
+        "seconds": round(outcome.seconds, 1),
+        "best_ms": time_ms,
+        "best_gflops": None if time_ms is None else problem.gflops(time_ms),
+        "promoted": promotion.promoted,
+        "promotion": promotion.reason,
+    }
+    if promotion.promoted:
+        after = lane.store.champion(*lane.key(problem))
+        result["change"] = _change(lane, problem, before, after)
+    return result
+
+
+def _change(lane: Lane, problem: Problem, before: Champion | None, after: Champion | None) -> Result:
+    """Old and new champion, and the gain with the interval that decided the race."""
+    runs = [run for run in Reading(lane.store).runs(problem) if run.settings.get("night") == lane.ledger.night]
+    races = [race for run in runs[-1:] for race in (run.summary or {}).get("races", ()) if race.get("decided")]
+    decided = races[-1]["decided"] if races and before is not None else {}
+    return {
+        "old": None if before is None else {**config_json(before.config), "time_ms": before.time_ms},
+        "new": None if after is None else {**config_json(after.config), "time_ms": after.time_ms, "noise": after.noise},
+        "gflops": None if after is None or after.time_ms is None else problem.gflops(after.time_ms),
+        "gain": decided.get("gain"),
+        "low": decided.get("low"),
+        "high": decided.get("high"),
+    }
+
+
+def _failures(trials: Sequence[tuple[Config, Verdict, str]]) -> Result:
+    """What failed, by verdict with an example each, and the axis values of which every trial failed."""
+    failed = [(config, verdict, message) for config, verdict, message in trials if verdict is not Verdict.CORRECT]
+    examples = {verdict.value: f"{config}: {message}"[:300] for config, verdict, message in reversed(failed)}
+    tried: Counter[tuple[str, str, Any]] = Counter()
+    bad: Counter[tuple[str, str, Any]] = Counter()
+    for config, verdict, _ in trials:
+        values = [(config.family, axis, value) for axis, value in config.values]
+        tried.update(values)
+        bad.update(values if verdict is not Verdict.CORRECT else ())
+    hopeless = [value for value, count in bad.items() if count == tried[value] >= FEWEST_TRIALS]
+    axes = [{"family": f, "axis": axis, "value": value, "trials": tried[f, axis, value]} for f, axis, value in hopeless]
+    return {"examples": examples, "axes": axes}
+
+
+def _line(result: Result) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result["verdicts"].items()) or "nothing new"
+    fate = "promoted" if result["promoted"] else "not promoted"
+    return f"{counts}; best {rate(result['best_gflops'])}; {fate}: {result['promotion']}"
