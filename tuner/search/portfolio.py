@@ -10,7 +10,7 @@ from tuner.search.known import restored
 from tuner.search.ports import Family
 
 MOST = 8
-"""Champions of other problems or drivers to start from; what they have to teach, a few of them teach."""
+"""Champions of other problems or drivers to start from, and defaults: what they have to teach, a few of them teach."""
 
 
 def known_good(
@@ -19,8 +19,8 @@ def known_good(
     """Legal configurations to try before searching.
 
     Champions of this silicon, nearest problem first; then those of other silicon of the same vendor and kind, nearest
-    problem and number of compute units first; then the declared defaults: all of the family ranked highest, and the
-    first of each other. The search does not rest on them: its random start comes all the same.
+    problem and number of compute units first; then the declared defaults: the first few of the family ranked
+    highest, and the first of each other. The search does not rest on them: its random start comes all the same.
     """
     useful = [champion for champion in champions if _alike(champion, problem) and _similar(champion.silicon, device)]
     useful.sort(key=lambda champion: (champion.silicon != device.silicon, _distance(champion, problem, device)))
@@ -32,8 +32,9 @@ def known_good(
     won = list(legal(champion.config for champion in useful))[:MOST]
     ranked = sorted(families.values(), key=lambda family: -family.rank(problem, device))
     declared = [list(legal(family.defaults)) for family in ranked]
+    highest = declared[0][:MOST] if declared else []
     firsts = [config for configs in declared[1:] for config in configs[:1]]
-    return list(dict.fromkeys([*won, *(declared[0] if declared else ()), *firsts]))
+    return list(dict.fromkeys([*won, *highest, *firsts]))
 
 
 def _alike(champion: Champion, problem: Problem) -> bool:
