@@ -20,6 +20,7 @@ from tuner.cli import (
     champion_commands,
     db_commands,
     device_commands,
+    interchange_commands,
     ladder_command,
     lookup_command,
     misses_command,
@@ -58,6 +59,8 @@ app.command("unpin")(champion_commands.unpin)
 app.command("withdraw")(champion_commands.withdraw)
 app.command("rollback")(champion_commands.rollback)
 app.add_typer(nightly_command.app, name="nightly")
+app.command("export")(interchange_commands.export)
+app.command("import")(interchange_commands.import_)
 app.add_typer(db_commands.app, name="db")
 
 

@@ -99,7 +99,8 @@ class _Run:
         self._ahead = AHEAD * bench.compilers
         with self.watch("propose"):
             self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
-            first = known_good(store.champions(), families, problem, device)
+            elsewhere = (nominee.champion for nominee in store.nominees())
+            first = known_good([*store.champions(), *elsewhere], families, problem, device)
             self._proposer = Proposer(self._spaces, first, self.number if seed is None else seed)
             settled = store.settle(self.number, *self.key)
             self._known = self._take_in_history()

@@ -21,7 +21,7 @@ from tuner.model import (
     Software,
 )
 from tuner.search.space import Space
-from tuner.store import Event, Settled
+from tuner.store import Event, Nominee, Settled
 
 
 class Family(Protocol):
@@ -155,6 +155,9 @@ class Store(Protocol):
 
     def champions(self) -> list[Champion]:
         """Everything that is published."""
+
+    def nominees(self) -> list[Nominee]:
+        """What was good on other machines: to be tried here, and trusted for nothing."""
 
     def champion(self, silicon: Silicon, software: Software, problem: Problem) -> Champion | None:
         """What is published."""

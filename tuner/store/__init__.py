@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.store.champions import Event, Superseded
     from tuner.store.flights import Interrupted, Settled
-    from tuner.store.nouns import LIBRARY_PREFIX, Calibration, Miss, Night, NightState, Peak, Regression
+    from tuner.store.nouns import (
+        LIBRARY_PREFIX,
+        Calibration,
+        Foreign,
+        Miss,
+        Night,
+        NightState,
+        Nominee,
+        Peak,
+        Regression,
+        TakenIn,
+    )
     from tuner.store.opening import open_store
     from tuner.store.place import snapshot_path
     from tuner.store.process import Process
@@ -21,11 +32,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Calibration": "nouns",
     "Event": "champions",
+    "Foreign": "nouns",
     "Interrupted": "flights",
     "LIBRARY_PREFIX": "nouns",
     "Miss": "nouns",
     "Night": "nouns",
     "NightState": "nouns",
+    "Nominee": "nouns",
     "Peak": "nouns",
     "Process": "process",
     "Pruned": "prune",
@@ -33,6 +46,7 @@ _HOMES = {
     "Settled": "flights",
     "Store": "store",
     "Superseded": "champions",
+    "TakenIn": "nouns",
     "open_store": "opening",
     "snapshot_path": "place",
 }
@@ -41,10 +55,12 @@ __all__ = [
     "LIBRARY_PREFIX",
     "Calibration",
     "Event",
+    "Foreign",
     "Interrupted",
     "Miss",
     "Night",
     "NightState",
+    "Nominee",
     "Peak",
     "Process",
     "Pruned",
@@ -52,6 +68,7 @@ __all__ = [
     "Settled",
     "Store",
     "Superseded",
+    "TakenIn",
     "open_store",
     "snapshot_path",
 ]

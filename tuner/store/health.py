@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from tuner.model import Verdict
-from tuner.store import champions, findings, misses, nights, rows, schema, trials
+from tuner.store import champions, findings, imports, misses, nights, rows, schema, trials
 from tuner.store.keys import text_hash
 from tuner.store.place import Place
 from tuner.store.process import Process
 
 _TABLES = (
     *("run", "trial", "in_flight", "source", "compile_log", "champion_log", "certificate"),
-    *("miss", "night", "calibration", "regression", "peak"),
+    *("miss", "night", "calibration", "regression", "peak", "imported"),
 )
 
 
@@ -69,6 +69,7 @@ def _unreadable(connection: Connection) -> Iterator[str]:
         "night": lambda: nights.listed(connection, Process.current(), None, None),
         "calibration": lambda: nights.calibrations(connection, None, None, None),
         "regression": lambda: findings.regressions(connection, open_only=False),
+        "imported": lambda: imports.foreign(connection),
     }
     for name, read in readers.items():
         stored = _count(connection, name)

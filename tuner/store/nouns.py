@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.model import Config, Problem, Silicon, Software
+from tuner.model import Champion, Config, Problem, Silicon, Software
 
 LIBRARY_PREFIX = "lib:"
 """What the family of a library's records starts with: `lib:cublas`."""
@@ -112,3 +112,41 @@ class Peak:
     method: str
     """How it was measured, in a few words."""
     when: str
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A champion, a certificate or a portfolio entry of another machine, kept as it was read."""
+
+    kind: str
+    """`champion`, `certificate`, or `portfolio` for another tuner's configuration in our axes."""
+    silicon: Silicon
+    software: Software
+    problem: Problem
+    source_hash: str
+    """Empty for a portfolio entry."""
+    body: str
+    """Everything that was read, as a JSON object, unknown fields too."""
+    imported_from: str
+
+
+@dataclass(frozen=True)
+class Nominee:
+    """A configuration that was good elsewhere: a candidate here, to be certified and raced before anything runs it."""
+
+    champion: Champion
+    """As its own machine published it; its certificate is that machine's and counts for nothing here."""
+    imported_from: str
+    pending: bool
+    """Nothing was measured by us under its keys yet; never so for a portfolio entry, whose keys are another tuner's."""
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """What an import added; whatever was there already counts for nothing."""
+
+    trials: int = 0
+    champions: int = 0
+    certificates: int = 0
+    portfolio_entries: int = 0
+    misses: int = 0

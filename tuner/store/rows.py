@@ -37,6 +37,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, struct.error)
 
 _log = logging.getLogger("tuner.store")
 _Noun = TypeVar("_Noun")
+_Row = TypeVar("_Row")
 _TABLES: Mapping[type, Table] = {Silicon: schema.silicon, Software: schema.software, Problem: schema.problem}
 
 
@@ -59,10 +60,10 @@ def clean(text: str, limit: int) -> str:
     return data[: limit - len(mark)].decode("utf-8", "ignore") + mark
 
 
-def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-    """Insert a row unless its unique key is there."""
+def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    """Insert a row unless its unique key is there; returns how many were inserted."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).values(**values).on_conflict_do_nothing())
+    return connection.execute(dialect.insert(table).values(**values).on_conflict_do_nothing()).rowcount
 
 
 def noun_id(connection: Connection, noun: Silicon | Software | Problem) -> int | None:
@@ -135,7 +136,7 @@ class Nouns:
         return found
 
 
-def readable(rows: Iterable[Row[Any]], read: Callable[[Row[Any]], _Noun], what: str) -> list[_Noun]:
+def readable(rows: Iterable[_Row], read: Callable[[_Row], _Noun], what: str) -> list[_Noun]:
     """Every row that can be read; the damaged ones are left out with one warning."""
     good, bad = [], 0
     for row in rows:
@@ -173,7 +174,13 @@ def keep_text(connection: Connection, table: Table, text: str) -> str:
 
 
 def trial_columns(connection: Connection, record: Record) -> dict[str, Any]:
-    """A record as columns of `trial`; the compiler's log is kept for failures, and where it warns."""
+    """A record as columns of `trial`."""
+    ids = key_ids(connection, record.silicon, record.software, record.problem)
+    return {**ids, "run_id": record.run, **measured_columns(connection, record)}
+
+
+def measured_columns(connection: Connection, record: Record) -> dict[str, Any]:
+    """As `trial_columns`, without ids; the compiler's log is kept for failures, and where it warns."""
     found = record.measurement
     if not all(math.isfinite(sample) and sample > 0 for sample in found.samples_ms):
         raise ValueError(f"a sample is no time: {found.samples_ms}")
@@ -181,9 +188,7 @@ def trial_columns(connection: Connection, record: Record) -> dict[str, Any]:
     log = clean(found.compiler.log, LOG_BYTES) if telling else ""
     ratio = found.error_ratio
     return {
-        **key_ids(connection, record.silicon, record.software, record.problem),
         **config_columns(record.config),
-        "run_id": record.run,
         "family_hash": record.family_hash,
         "source_hash": record.source_hash,
         "verdict": found.verdict.value,

@@ -22,12 +22,13 @@ from tuner.model import (
     Software,
     UserError,
 )
-from tuner.store import certificates, champions, flights, health, misses, prune, publish, rows, trials
+from tuner.store import certificates, champions, flights, health, imports, misses, prune, publish, rows, trials
 from tuner.store.champions import PIN, PROMOTE, UNPIN, Event, Standing
 from tuner.store.engine import shrink
 from tuner.store.flights import Interrupted, Settled
 from tuner.store.journal import Journal
 from tuner.store.keys import Key
+from tuner.store.nouns import Foreign, Nominee, TakenIn
 from tuner.store.prune import Pruned
 
 PUBLISHING_SECONDS = 2.0
@@ -274,6 +275,27 @@ class Store(Journal):
         return self._reads(
             lambda connection: certificates.of_key(connection, (silicon, software, problem)).get(source_hash)
         )
+
+    def certificates(self) -> dict[Key, dict[str, Certificate]]:
+        """All certificates by key and source hash."""
+        return self._reads(certificates.every)
+
+    # What came from other stores
+
+    def take_in(self, read: imports.Read) -> TakenIn:
+        """Keep what other stores know beside our own, all of it or, if `read` raises, nothing; returns what was new.
+
+        `read` gives the records, champions, certificates and misses anew each time it is called.
+        """
+        return self._writes(lambda connection: imports.take_in(connection, read()))
+
+    def foreign(self) -> list[Foreign]:
+        """Imported champions, certificates and portfolio entries as they were read."""
+        return self._reads(imports.foreign)
+
+    def nominees(self, silicon: Silicon | None = None) -> list[Nominee]:
+        """What was good elsewhere and is to be certified and raced here before anything runs it (None: any silicon)."""
+        return self._reads(lambda connection: imports.nominees(connection, silicon))
 
     # The whole
 
