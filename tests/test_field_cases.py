@@ -1,5 +1,7 @@
 """Cases from the field, by number: what users of other tuners reported, and the test of ours that holds it.
 
+ 1  test_interchange::test_another_machines_smaller_time_never_wins
+ 1  test_interchange::test_an_imported_champion_is_never_executed_before_it_is_certified_here
  2  test_lookup::test_dtype_and_transposes_are_never_near
  3  test_field_cases::test_a_certificate_has_the_odd_the_doubled_and_the_short_shape
  3  test_search::test_the_winner_that_fails_its_certificate_is_out_and_the_next_is_promoted
@@ -57,9 +59,13 @@
 48  test_lookup::test_another_devices_data_changes_no_answer
 49  test_lookup::test_another_driver_is_told_and_not_certified
 50  test_store::test_a_damaged_trial_is_left_out_and_named
+50  test_interchange::test_a_malformed_file_is_refused_with_its_line_and_nothing_is_imported
 50  test_lookup::test_a_truncated_snapshot_serves_the_rest
 53  faults/test_store_kill::test_whatever_was_acknowledged_is_there
 53  faults/test_tuner_kill::test_kill_9_of_the_tuner_measures_nothing_twice
+54  test_interchange::test_a_new_field_is_kept
+54  test_interchange::test_a_new_kind_of_line_is_left_out_and_said
+55  test_store_stress::test_writers_and_readers_are_never_locked_out
 55  test_store::test_readers_and_writers_are_never_locked_out
 55  test_store::test_a_network_file_system_is_told_and_gets_a_rollback_journal
 56  test_search::test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end
@@ -67,6 +73,7 @@
 59  test_field_cases::test_reports_in_a_loop_lose_no_trial
 59  test_field_cases::test_a_check_while_a_champion_is_being_published_finds_nothing_wrong
 60  test_store::test_six_processes_make_the_same_store_at_once
+60  test_store_postgresql::test_six_processes_make_the_same_store_at_once
 61  test_search::test_two_hundred_asks_in_a_small_space_end_early
 63  test_search::test_a_candidate_of_a_killed_tuner_is_measured_once_more_and_last
 63  test_field_cases::test_nothing_stays_in_flight_when_an_axis_was_added_since

@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import fakes
+from tests.fakes import FakeBench, config_of, small_family, tuned
 from tests.journal_conformance import baseline, miss
 from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, config, promote, record, rendered
 from tuner.cli.app import run
@@ -25,6 +27,7 @@ from tuner.family import load_families
 from tuner.interchange import Imported, clblast, load, parse, write_header, write_lines, write_seeds, write_t4
 from tuner.interchange.header import HEADER, header
 from tuner.interchange.reading import MAX_LINE_BYTES, File
+from tuner.lookup import Snapshot, lookup
 from tuner.lookup.seeds import read_seeds
 from tuner.model import (
     Champion,
@@ -228,6 +231,28 @@ def test_an_imported_champion_is_a_nominee_until_it_was_tried_here(
     assert (full.nominees(replace(SILICON, compute_units=1)), len(full.nominees())) == ([], 1)
     full.add(replace(record(90), source_hash="of a newer family", when="2026-11-30T02:00:00+00:00"))
     assert [one.pending for one in full.nominees()] == [False]
+
+
+def test_an_imported_champion_is_never_executed_before_it_is_certified_here(opened: Opened, tmp_path: Path) -> None:
+    """Field case 1: right with its own driver, but with ours one tile of its result is wrong."""
+    families = {"grid": small_family(tmp_path)}
+    theirs = Config.of("grid", x=7, y=7)
+    key = (fakes.SILICON, replace(fakes.SOFTWARE, driver="0.9"), fakes.PROBLEM)
+    with open_store(str(tmp_path / "their.db"), upgrade=True) as there:
+        source = families["grid"].render(theirs, fakes.PROBLEM, fakes.DEVICE)
+        there.certify(*key, theirs, source.source_hash, ["odd sizes"])
+        there.promote(*key, theirs, source, reason="won", time_ms=1e-6, noise=0.01)
+        rows = exported(there)
+    here = opened("here")
+    taken(here, tmp_path, rows)
+    here.publish()
+    assert "grid" not in here.snapshot.read_text()
+    assert lookup(Snapshot(here.snapshot), fakes.DEVICE, fakes.PROBLEM, families).origin == "default"
+    bench = FakeBench(verdict_of=lambda config: Verdict.WRONG_RESULT if config == theirs else Verdict.CORRECT)
+    outcome = tuned(bench, here, families, evaluations=20)
+    assert bench.measured[0] == theirs
+    assert (outcome.promotion.promoted, here.champions()[0].config == theirs) == (True, False)
+    assert theirs not in {config_of(case.rendered) for case in bench.checked}
 
 
 # Malformed and hostile files
