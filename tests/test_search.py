@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, config_of
 from tuner.bench import OutOfTime
 from tuner.family import Family, load_family
 from tuner.model import (
+    Built,
     Champion,
     Config,
     Device,
@@ -252,6 +255,62 @@ def test_nothing_is_built_while_a_device_that_shares_its_cores_measures(
     tuned(bench, store, families, evaluations=16)
     batches = "".join(step[0] for step in bench.steps[:32]).replace("mb", "m|b").split("|")
     assert [batch.count("b") for batch in batches] == [batch.count("m") for batch in batches] == [4] * 4
+
+
+def test_the_next_proposals_are_made_while_the_device_is_busy(store: Store, families: dict[str, Family]) -> None:
+    built_meanwhile = threading.Event()
+
+    class Busy(FakeBench):
+        def build(self, rendered: Rendered) -> Future[Built]:
+            if threading.current_thread() is not threading.main_thread():
+                built_meanwhile.set()
+            return super().build(rendered)
+
+    def until_something_is_built(config: Config) -> None:
+        if bench.steps.count("measure") > 1 and bench.steps.count("build") < 40:
+            seen.append(built_meanwhile.wait(20))
+            built_meanwhile.clear()
+
+    seen: list[bool] = []
+    bench = Busy(on_measure=until_something_is_built)
+    tuned(bench, store, families, evaluations=40)
+    assert len(seen) > 20 and all(seen)
+
+
+def test_what_is_built_is_measured_at_once_and_the_seed_still_decides(
+    tmp_path: Path, families: dict[str, Family]
+) -> None:
+    """Builds that end in another order change the order of measuring, and not a single proposal."""
+
+    class Shuffled(FakeBench):
+        def __init__(self, hold_back: bool) -> None:
+            super().__init__(on_measure=self._release)
+            self.proposed: list[Config] = []
+            self._hold_back, self._held = hold_back, deque[tuple[Future[Built], Built]]()
+
+        def build(self, rendered: Rendered) -> Future[Built]:
+            done = super().build(rendered)
+            self.proposed.append(config_of(rendered))
+            if not self._hold_back or len(self.proposed) % 3 != 1 or len(self.proposed) > 45:
+                return done
+            late: Future[Built] = Future()
+            self._held.append((late, done.result()))
+            return late
+
+        def _release(self, config: Config) -> None:
+            """The build that was held back longest ends, as another candidate is measured."""
+            if self._held:
+                late, built = self._held.popleft()
+                late.set_result(built)
+
+    runs = []
+    for hold_back in (False, True):
+        bench = Shuffled(hold_back)
+        with open_store(str(tmp_path / f"{hold_back}.db"), upgrade=True) as store:
+            outcome = tuned(bench, store, families, evaluations=50, seed=3)
+        assert outcome.evaluated == 50 and sorted(bench.measured) == sorted(bench.proposed)
+        runs.append(bench)
+    assert runs[0].proposed == runs[1].proposed and runs[0].measured != runs[1].measured
 
 
 def test_seconds_are_kept(store: Store, families: dict[str, Family]) -> None:

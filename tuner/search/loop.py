@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tuner.model import Built, Config, Device, Measurement, Problem, Record, Rendered, Verdict
+from tuner.search.ahead import Candidate, Lookahead
 from tuner.search.known import restored, unchanged
 from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion, Race
 from tuner.search.portfolio import known_good
@@ -28,19 +29,7 @@ from tuner.store import Settled
 TOO_GOOD = 3.0
 """A time this many times below the best so far is confirmed in a fresh process before it counts."""
 
-AHEAD = 2
-"""Builds in progress or waiting to be measured, for each compiler."""
-
 Observer = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A proposal that is being built."""
-
-    config: Config
-    rendered: Rendered
-    building: Future[Built]
 
 
 def tune(
@@ -95,8 +84,11 @@ class _Run:
         self._best: Record | None = None
         """The fastest of these, as far as it is known."""
         self._builds: dict[str, Built] = {}
-        self._pending: deque[Candidate] = deque()
-        self._ahead = AHEAD * bench.compilers
+        self._adopted: list[Record] = []
+        """Strays that were met while the next proposals were made, not stored yet."""
+        self._ahead = Lookahead(
+            bench.compilers, self._next_proposal, bench.build, self._tell, in_batches=bench.shares_cores
+        )
         with self.watch("propose"):
             self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
             elsewhere = (nominee.champion for nominee in store.nominees())
@@ -109,7 +101,8 @@ class _Run:
     def run(self, barred: Callable[[], str]) -> Outcome:
         arena = None
         try:
-            stopped_by = self._search()
+            with ThreadPoolExecutor(1) as self._helper:
+                stopped_by = self._search()
             self.bench.cancel_builds()
             if why := barred():
                 promotion = Promotion(False, why)
@@ -169,24 +162,21 @@ class _Run:
                 return "evaluations"
             if self.clock.left_to_search <= 0:
                 return "seconds"
-            with self.watch("propose"):
-                self._fill()
-            if not self._pending:
+            if self.bench.shares_cores or not self._ahead.unmeasured:  # otherwise that is done while the device is busy
+                with self.watch("propose"):
+                    self._ahead.advance(self._evaluations_left)
+                self._keep_adopted()
+            if not self._ahead.unmeasured:
                 return "exhausted"
             if not self._judge_next():
                 return "seconds"
 
-    def _fill(self) -> None:
-        """Keep the compilers busy; on a device that shares its cores with them, only when nothing waits to be timed."""
-        if self.bench.shares_cores and self._pending:
-            return
-        room = math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
-        while len(self._pending) < min(self._ahead, room):
-            proposal = self._next_proposal()
-            if proposal is None:
-                return
-            config, rendered = proposal
-            self._pending.append(Candidate(config, rendered, self.bench.build(rendered)))
+    @property
+    def _evaluations_left(self) -> float:
+        return math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
+
+    def _tell(self, config: Config, measurement: Measurement) -> None:
+        self._proposer.tell(config, measurement.time_ms, measurement.verdict)
 
     def _next_proposal(self) -> tuple[Config, Rendered] | None:
         while (config := self._next_config()) is not None:
@@ -204,9 +194,15 @@ class _Run:
         """What was measured under another name need not be measured again: it is recorded under the present one."""
         family, when = self.families[config.family], datetime.now(UTC).isoformat()
         record = replace(stray, config=config, family_hash=family.hash, run=self.number, when=when)
-        self.store.add(record)
-        self._hear(record)
-        self._proposer.tell(config, record.measurement.time_ms, record.measurement.verdict)
+        self._adopted.append(record)
+        self._tell(config, record.measurement)
+
+    def _keep_adopted(self) -> None:
+        with self.watch("store"):
+            for record in self._adopted:
+                self.store.add(record)
+                self._hear(record)
+        self._adopted.clear()
 
     def _next_config(self) -> Config | None:
         """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
@@ -215,32 +211,23 @@ class _Run:
         return config if self._again else self._proposer.propose()
 
     def _is_last_call(self) -> bool:
-        evaluations, spent = self.budget.evaluations, self.evaluated + len(self._pending)
-        if evaluations is not None and evaluations - spent <= len(self._again):
+        if self._evaluations_left - len(self._ahead.unmeasured) <= len(self._again):
             return True
         return self.clock.left_to_search < self.clock.elapsed
 
     def _judge_next(self) -> bool:
-        """Judge the candidate that was proposed first; False if the time ran out while it was being built."""
-        if not self._wait_for_builds():
-            return False
-        candidate = self._pending.popleft()
-        built = candidate.building.result()
-        measurement = self._measure(candidate, built)
-        self._remember(self._record(candidate, measurement), built)
-        return True
-
-    def _wait_for_builds(self) -> bool:
-        waiting = list(self._pending) if self.bench.shares_cores else [self._pending[0]]
+        """Judge the earliest candidate that is built; False if the time ran out while they were being built."""
         with self.watch("build"):
-            for candidate in waiting:
-                left = self.clock.left_to_search
-                try:
-                    candidate.building.result(None if math.isinf(left) else max(0.0, left))
-                except TimeoutError:
-                    return False
-                except CancelledError:
-                    return False
+            candidate = self._ahead.wait(self.clock.left_to_search)
+        if candidate is None or candidate.building.cancelled():
+            return False
+        built = candidate.building.result()
+        with self._ahead.advancing(self._helper, self._evaluations_left) as advancing:
+            measurement = self._measure(candidate, built)
+            with self.watch("propose"):
+                wait([advancing] if advancing else [])
+        self._keep_adopted()
+        self._remember(candidate, measurement, built)
         return True
 
     def _measure(self, candidate: Candidate, built: Built) -> Measurement:
@@ -268,11 +255,12 @@ class _Run:
         source_hash = candidate.rendered.source_hash
         return Record(*self.key, candidate.config, measurement, source_hash, self.number, now, family.hash)
 
-    def _remember(self, record: Record, built: Built) -> None:
+    def _remember(self, candidate: Candidate, measurement: Measurement, built: Built) -> None:
+        record = self._record(candidate, measurement)
         with self.watch("store"):
             self.store.add(record)
         self.verdicts[record.measurement.verdict] += 1
-        self._proposer.tell(record.config, record.measurement.time_ms, record.measurement.verdict)
+        candidate.measurement = measurement
         self._hear(record)
         self._keep_build(record.source_hash, built)
         self._show("search", record)
@@ -280,7 +268,8 @@ class _Run:
     def _keep_build(self, source_hash: str, built: Built) -> None:
         """The builds of the fastest are wanted again for the race."""
         self._builds[source_hash] = built
-        fastest = sorted(self._builds.keys() & self._timed.keys(), key=lambda source: _time_ms(self._timed[source]))
+        timed = [source for source in self._builds if source in self._timed]
+        fastest = sorted(timed, key=lambda source: _time_ms(self._timed[source]))
         self._builds = {source: self._builds[source] for source in fastest[:SHORTLIST]}
 
     def _show(self, stage: str, latest: Record | None = None) -> None:
