@@ -109,6 +109,11 @@ class Bench:
         """Take rates far above these, in GFLOP/s by type and for strict arithmetic, for the clock's mistakes."""
         self._peaks = dict(peaks)
 
+    @property
+    def seconds_by_stage(self) -> dict[str, float]:
+        """Where the measuring process's time went so far: load, prepare (operands), launch, check, time, start."""
+        return dict(self._measurer.seconds)
+
     def build(self, rendered: Rendered) -> Future[Built]:
         """Compile ahead in the pool. The value carries a verdict; `cancel_builds` cancels the future."""
         return self._pool.submit(rendered)

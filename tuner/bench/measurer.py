@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -98,6 +99,8 @@ class Measurer:
 
     def __init__(self, device: Device, vendors: Path, scratch: Path) -> None:
         self._numbers = itertools.count()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """Where the time of all requests went, by the stages that the process names; the rest of each is `start`."""
         self._assignment = (device, vendors, scratch)
         self._active = self._new()
         self._standby = self._new()
@@ -149,10 +152,12 @@ class Measurer:
 
     def _converse(self, child: _Child, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
         stage = Stage("start", START_DEADLINE_S)
+        before = time.monotonic()
         try:
             child.send(request)
             while True:
                 reply = child.receive(stage.seconds)
+                before = self._count(stage.name, before)
                 if isinstance(reply, Stage):
                     stage = reply
                 elif isinstance(reply, Ask):
@@ -172,6 +177,11 @@ class Measurer:
             how = child.death()
             self._retire()
             return Lost(stage, Verdict.CRASHED, f"the measuring process ({stage.name}): {how}")
+
+    def _count(self, stage: str, since: float) -> float:
+        now = time.monotonic()
+        self.seconds[stage] += now - since
+        return now
 
     def _retire(self) -> None:
         """The standby takes over; the next one starts at once, while the caller still thinks."""
