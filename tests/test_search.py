@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +247,59 @@ def test_each_family_is_tried_and_the_better_gets_the_evaluations(store: Store, 
     assert counts["slow"] >= 1 and counts["fast"] > 10 * counts["slow"]
 
 
+SIX = {"naive": 30.0, "tiled": 8.0, "skinny": 4.0, "vector": 2.0, "register_tiled": 1.3, "matrix_unit": 1.0}
+"""Times of the optimum of six families, as multiples of the best."""
+
+
+def _evaluations_of_each(
+    folder: Path, time_of: Callable[[Config], float], ahead: int, evaluations: int, side: int = 20
+) -> Counter[str]:
+    """What each of six families gets, each beginning with its default, with `ahead` proposals in the dark."""
+    families = {name: small_family(folder, name=name, x=side, y=side) for name in SIX}
+    spaces = {name: family.space(PROBLEM, DEVICE) for name, family in families.items()}
+    proposer = Proposer(spaces, [Config.of(name, x=1, y=1) for name in SIX], seed=1)
+    pending, seen = deque[Config](), Counter[str]()
+    while seen.total() < evaluations:
+        while len(pending) <= ahead:
+            config = proposer.propose()
+            assert config is not None
+            pending.append(config)
+        told = pending.popleft()
+        seen[told.family] += 1
+        proposer.tell(told, time_of(told))
+    return seen
+
+
+@pytest.mark.parametrize("ahead", [0, 18])
+def test_families_that_cannot_win_cost_few_evaluations(tmp_path: Path, ahead: int) -> None:
+    seen = _evaluations_of_each(tmp_path, lambda config: valley(config) * SIX[config.family], ahead, 50 + ahead)
+    hopeless = [seen[name] for name in ("naive", "tiled", "skinny")]
+    assert max(hopeless) <= 2 + ahead // 6 and seen["matrix_unit"] >= 20
+
+
+def test_a_family_whose_default_is_bad_gets_the_chance_to_win(tmp_path: Path) -> None:
+    """Its default is 1.9 times slower than that of the family which is nearly at its optimum from the beginning."""
+
+    def time_of(config: Config) -> float:
+        flat = 2.0 * (1.0 + 0.01 * valley(config))
+        return {"vector": flat, "matrix_unit": 1.2 * valley(config) ** 2}.get(config.family, 20.0 * valley(config))
+
+    seen = _evaluations_of_each(tmp_path, time_of, 0, 50, side=10)
+    assert seen["matrix_unit"] > 25 > seen["vector"]
+
+
+def test_a_family_that_always_fails_is_left_after_a_few(tmp_path: Path) -> None:
+    families = {name: small_family(tmp_path, name=name, x=20, y=20) for name in ("bad", "good")}
+    proposer = Proposer({name: family.space(PROBLEM, DEVICE) for name, family in families.items()}, [], seed=1)
+    seen: Counter[str] = Counter()
+    for _ in range(40):
+        config = proposer.propose()
+        assert config is not None
+        seen[config.family] += 1
+        proposer.tell(config, None if config.family == "bad" else valley(config), None)
+    assert seen["bad"] <= 5
+
+
 def test_nothing_is_built_while_a_device_that_shares_its_cores_measures(
     store: Store, families: dict[str, Family]
 ) -> None:
@@ -464,6 +517,37 @@ def test_the_portfolio_ends_with_defaults_of_the_family_ranked_highest(tmp_path:
     assert known_good([], families, PROBLEM, DEVICE) == expected and len(expected) == 3
     thin = replace(PROBLEM, m=1)
     assert known_good([], families, thin, DEVICE)[0].family == "first"
+
+
+def test_the_portfolio_ends_with_seeds_of_comparable_silicon(families: dict[str, Family]) -> None:
+    twice = replace(SILICON, name="Anvil 8 Max", compute_units=16)
+    seeds = [
+        _champion(replace(SILICON, vendor="Other"), PROBLEM, 7),
+        _champion(twice, Problem(1024, 64, 64), 6),
+        _champion(twice, PROBLEM, 5),
+        _champion(replace(SILICON, kind="cpu"), PROBLEM, 8),
+    ]
+    first = known_good([_champion(SILICON, Problem(128, 64, 64), 3)], families, PROBLEM, DEVICE, seeds=seeds)
+    assert [config["x"] for config in first] == [3, 5, 6, 1]
+    processor = replace(DEVICE, silicon=replace(SILICON, kind="cpu", vendor="Third"))
+    assert [config["x"] for config in known_good([], families, PROBLEM, processor, seeds=seeds)] == [8, 1]
+
+
+def test_what_was_fastest_on_other_machines_is_tried_first_but_never_taken_for_measured(
+    store: Store, families: dict[str, Family]
+) -> None:
+    run = store.start_run(*KEY, {})
+    for x, time_ms in ((7, 0.2), (6, 0.1), (8, None)):
+        verdict = Verdict.CRASHED if time_ms is None else Verdict.CORRECT
+        measured = Measurement(verdict, () if time_ms is None else (time_ms,), error_ratio=0.1)
+        config = Config.of("grid", x=x, y=8)
+        source_hash = families["grid"].render(config, PROBLEM, DEVICE).source_hash
+        when = "2026-01-01T00:00:00+00:00"
+        store.add(Record(*KEY, config, measured, source_hash, run, when, imported_from="elsewhere"))
+    bench = FakeBench()
+    outcome = tuned(bench, store, families, evaluations=30)
+    assert [config["x"] for config in bench.measured[:2]] == [6, 7]
+    assert outcome.best.measurement.time_ms is not None and outcome.best.measurement.time_ms >= 1.0
 
 
 def test_a_misleading_portfolio_does_not_replace_the_random_start(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tuner.cli import options as o
 from tuner.cli.output import console as make_console
 from tuner.cli.output import device_json, duration, percent, print_json, problem_json, rate, settings
 from tuner.cli.progress import ProgressDisplay
-from tuner.cli.wiring import measuring, require_room, the_device, the_families, the_store
+from tuner.cli.wiring import measuring, require_room, the_device, the_families, the_seeds, the_store
 from tuner.model import Device, Problem, UserError, Verdict
 from tuner.search import Budget, Outcome, best_json
 from tuner.search import tune as run_tune
@@ -60,7 +60,9 @@ def tune(
         return _unsupported(problem, chosen, json_output)
     require_room(problem, chosen)
     with the_store(db, upgrade=True) as store, measuring(chosen, wait) as bench, ProgressDisplay(problem) as display:
-        outcome = run_tune(problem, chosen, families, bench, store, limits, seed=seed, observe=display.observe)
+        outcome = run_tune(
+            problem, chosen, families, bench, store, limits, seed=seed, observe=display.observe, seeds=the_seeds()
+        )
         where = store.url
     if json_output:
         print_json(outcome_json(outcome, chosen, where))

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner.bench import Bench, choose, device_lock, list_devices, lock_folder, why
+from tuner.data import data_folder
 from tuner.family import Family, load_families
-from tuner.model import Device, MachineError, Problem, UserError, operand_shapes
+from tuner.lookup.seeds import read_seeds
+from tuner.model import Champion, Device, MachineError, Problem, UserError, operand_shapes
 from tuner.store import Store, open_store
 
 
@@ -26,6 +28,11 @@ def the_store(url: str | None, *, upgrade: bool) -> Store:
     except UserError as error:
         raise MachineError(str(error)) from error
     return store
+
+
+def the_seeds() -> list[Champion]:
+    """What the package knows to be good, for searches to begin with."""
+    return [entry.champion for entry in read_seeds(data_folder("db") / "seeds")]
 
 
 def require_published(store: Store) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner.model import Built, Config, Device, Measurement, Problem, Record, Rendered, Verdict
+from tuner.model import Built, Champion, Config, Device, Measurement, Problem, Record, Rendered, Verdict
 from tuner.search.ahead import Candidate, Lookahead
 from tuner.search.known import restored, unchanged
 from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion, Race
@@ -44,15 +44,17 @@ def tune(
     observe: Observer = lambda progress: None,
     barred: Callable[[], str] = lambda: "",
     note: Mapping[str, Any] | None = None,
+    seeds: Iterable[Champion] = (),
 ) -> Outcome:
     """Spend `budget` on finding the fastest configuration of `families` for `problem` on `device`.
 
     Nothing is measured that was measured before with the same source on the same software. `seed` None takes the
-    run's number, so that every run searches elsewhere. Ctrl-C ends the run in order; what was found is kept. `barred`,
-    asked after the search, may say why the champion must not change now; `note` is kept with the run's settings.
+    run's number, so that every run searches elsewhere; `seeds` are known to be good on some silicon. Ctrl-C ends the
+    run in order; what was found is kept. `barred`, asked after the search, may say why the champion must not change
+    now; `note` is kept with the run's settings.
     """
     with one_thread():
-        return _Run(problem, device, families, bench, store, budget, seed, observe, note or {}).run(barred)
+        return _Run(problem, device, families, bench, store, budget, seed, observe, note or {}, seeds).run(barred)
 
 
 class _Run:
@@ -67,6 +69,7 @@ class _Run:
         seed: int | None,
         observe: Observer,
         note: Mapping[str, Any],
+        seeds: Iterable[Champion],
     ) -> None:
         self.problem, self.device, self.families = problem, device, families
         self.bench, self.store, self.budget = bench, store, budget
@@ -91,8 +94,10 @@ class _Run:
         )
         with self.watch("propose"):
             self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
-            elsewhere = (nominee.champion for nominee in store.nominees())
-            first = known_good([*store.champions(), *elsewhere], families, problem, device)
+            everyones = store.history(device.silicon, None, problem, imported=True)
+            imported = [record for record in everyones if record.imported_from is not None]
+            champions = [*store.champions(), *(nominee.champion for nominee in store.nominees())]
+            first = known_good(champions, families, problem, device, imported=imported, seeds=seeds)
             self._proposer = Proposer(self._spaces, first, self.number if seed is None else seed)
             settled = store.settle(self.number, *self.key)
             self._known = self._take_in_history()

@@ -96,8 +96,10 @@ class Store(Protocol):
     def finish_run(self, run: int, summary: dict[str, Any]) -> None:
         """Close a run."""
 
-    def history(self, silicon: Silicon, software: Software, problem: Problem) -> list[Record]:
-        """What was measured, oldest first."""
+    def history(
+        self, silicon: Silicon, software: Software | None, problem: Problem, *, imported: bool = False
+    ) -> list[Record]:
+        """What was measured (on any software if that is None), oldest first; by other machines, too, if `imported`."""
 
     def settle(self, run: int, silicon: Silicon, software: Software, problem: Problem) -> Settled:
         """What becomes of candidates whose tuner is gone."""
