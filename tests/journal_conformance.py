@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,9 +23,11 @@ from tests.store_conformance import (
     config,
     promote,
     record,
+    rendered,
 )
-from tuner.model import Config, Problem, Record, UserError, Verdict
-from tuner.store import Miss, Night, NightState, Store
+from tuner.model import Config, Problem, Record, UserError, Verdict, canonical_json
+from tuner.store import Foreign, Miss, Night, NightState, Store, TakenIn
+from tuner.store.imports import Item
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 OTHER = replace(SILICON, compute_units=66)
@@ -48,6 +50,19 @@ def elsewhere(number: int = 0, **rest: Any) -> Record:
     """Another machine's trial, faster than any of ours."""
     fast = replace(record().measurement, samples_ms=(0.001,))
     return replace(record(number), measurement=fast, imported_from="another machine", **rest)
+
+
+def foreign(kind: str = "champion", when: str = "2026-11-29T22:00:00+00:00") -> Foreign:
+    """Another machine's champion or certificate."""
+    certificate = {"checks": ["odd sizes"], "when": when}
+    champion = {
+        "family": "tiled",
+        "config": {"ts": 7},
+        "rendered": rendered(7).to_json(),
+        **{"time_ms": 0.5, "noise": None, "certificate": certificate, "reason": "won", "when": when},
+    }
+    body = canonical_json(champion if kind == "champion" else certificate)
+    return Foreign(kind, *KEY, "h7", body, "another machine")
 
 
 def opened(store: Store, number: int = 0, **rest: Any) -> int:
@@ -113,6 +128,41 @@ class JournalConformance:
         store.add_baseline(baseline())
         found = store.stats()
         assert (found["baselines"], found["imported"], found["tables"]["trial"]) == (1, 1, 2)
+
+    # What came from other stores
+
+    def test_take_in_adds_once_and_keeps_apart(self, store: Store) -> None:
+        store.add(record(1))
+        items: list[Item] = [
+            elsewhere(2, run=5),
+            elsewhere(3, run=5),
+            elsewhere(1),
+            foreign(),
+            foreign("certificate"),
+            miss(4),
+        ]
+        first, second = store.take_in(lambda: items), store.take_in(lambda: items)
+        assert (first, second) == (TakenIn(2, 1, 1, 0, 1), TakenIn())
+        assert store.history(*KEY) == [record(1)]
+        runs = {one.run for one in store.history(*KEY, imported=True)[1:]}
+        assert (len(runs), store.stats()["tables"]["run"]) == (1, 2)
+        assert (store.foreign(), [one.pending for one in store.nominees()]) == (items[3:5], [True])
+        assert (store.champions(), store.certificate(*KEY, "h7"), store.check()) == ([], None, [])
+
+    def test_take_in_takes_all_or_nothing(self, store: Store) -> None:
+        def breaks_off() -> Iterator[Record | Foreign]:
+            yield from (elsewhere(number, source_hash=f"h{number}") for number in range(600))
+            yield foreign()
+            raise UserError("line 602 is no line")
+
+        with pytest.raises(UserError, match="line 602"):
+            store.take_in(breaks_off)
+        assert (list(store.records()), store.foreign()) == ([], [])
+
+    def test_what_we_have_ourselves_is_not_taken_in(self, store: Store) -> None:
+        promote(store, 7)
+        line = store.log()[0]
+        assert store.take_in(lambda: [foreign(when=line.when)]) == TakenIn()
 
     # Pruning
 

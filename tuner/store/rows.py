@@ -63,7 +63,8 @@ def clean(text: str, limit: int) -> str:
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
     """Insert a row unless its unique key is there; returns how many were inserted."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return connection.execute(dialect.insert(table).values(**values).on_conflict_do_nothing()).rowcount
+    query = dialect.insert(table).values(**values).on_conflict_do_nothing()
+    return connection.execute(query.execution_options(preserve_rowcount=True)).rowcount
 
 
 def noun_id(connection: Connection, noun: Silicon | Software | Problem) -> int | None:
