@@ -521,6 +521,36 @@ def test_parameters_of_clblast(tmp_path: Path) -> None:
     assert read_parameters(path) == {"float32": {"Xgemm": {"MWG": 64}}}
 
 
+def result_of_a_tuner(time_ms: str, precision: str = "32") -> str:
+    """As clblast_tuner_xgemm 1.5.3 writes it, without its measurements."""
+    return (
+        f'{{"kernel_family": "xgemm_1", "precision": "{precision}", "best_kernel": "Xgemm", "best_time": "{time_ms}",'
+        ' "best_parameters": "GEMMK=0 MWG=64 PRECISION=32 VWN=4", "results": []}'
+    )
+
+
+def test_parameters_as_the_tuners_of_clblast_write_them(tmp_path: Path) -> None:
+    (tmp_path / "clblast_xgemm_1_32.json").write_text(result_of_a_tuner("0.74"))
+    (tmp_path / "clblast_xgemm_2_32.json").write_text(result_of_a_tuner("1.50").replace("GEMMK=0", "GEMMK=1"))
+    (tmp_path / "clblast_xgemm_1_64.json").write_text(result_of_a_tuner("2.00", "64"))
+    found = {"Xgemm": {"GEMMK": 0, "MWG": 64, "VWN": 4}}
+    assert read_parameters(tmp_path) == {"float32": found, "float64": found}
+    assert read_parameters(tmp_path / "clblast_xgemm_1_32.json") == {"float32": found}
+
+
+@pytest.mark.parametrize("spoil", [("0.74", "soon"), ("32", "3232"), ("GEMMK=0 MWG=64 PRECISION=32 VWN=4", "")])
+def test_what_no_tuner_of_clblast_writes(spoil: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "clblast_xgemm_1_32.json"
+    path.write_text(result_of_a_tuner("0.74").replace(*spoil))
+    with pytest.raises(UserError, match="does not hold CLBlast's parameters"):
+        read_parameters(path)
+
+
+def test_a_folder_without_results(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no results of CLBlast's tuners"):
+        read_parameters(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"Xgemm": {"MWG": 64}}', '{"float32": {"Xgemm": {"MWG": "64"}}}'])
 def test_other_parameters_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"

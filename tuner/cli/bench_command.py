@@ -37,7 +37,7 @@ def bench(
     ] = ROUNDS,
     clblast_parameters: Annotated[
         Path | None,
-        typer.Option("--clblast-parameters", metavar="FILE", help="What CLBlast's own tuner found, as JSON."),
+        typer.Option("--clblast-parameters", metavar="PATH", help="What CLBlast's own tuners wrote."),
     ] = None,
     family_dir: o.FamilyDirOption = None,
     device: o.DeviceOption = None,
