@@ -272,7 +272,7 @@ def test_a_right_kernel_is_certified(bench: Bench) -> None:
     ]
     outcome = bench.check(cases)
     assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
-    assert len(outcome.checks) == (2 * len(KINDS) + 3) + 3
+    assert len(outcome.checks) == (2 * len(KINDS) + 4) + 4
     assert any("agree bit for bit" in check for check in outcome.checks)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tuner.bench import Bench, Case
 from tuner.family import Family, load_families
-from tuner.model import DTYPES, Config, Device, Problem, Silicon, Software, Verdict
+from tuner.model import DTYPES, MATHS, Config, Device, Problem, Silicon, Software, Verdict
 from tuner.search.certify import EVERY_KIND
 
 FAMILIES = load_families()
@@ -194,3 +194,16 @@ def test_asynchronous_copies(bench: Bench) -> None:
     legal = [(config, problem) for config, problem in every if family.broken_rule(config, problem, device) is None]
     check(bench, family, legal, device)
     assert bool(legal) == device.facts.async_copy
+
+
+@pytest.mark.parametrize("math", [math for math in MATHS if math != "strict"])
+def test_strict_families_serve_every_math(bench: Bench, math: str) -> None:
+    device = bench.device
+    problem = Problem.packed(70, 66, 130, math=math)
+    cases = [
+        Case(problem, family.render(family.default(problem, device), problem, device)) for family in FAMILIES.values()
+    ]
+    outcome = bench.check(cases)
+    assert outcome.verdict is Verdict.CORRECT, outcome.message
+    said = [check for check in outcome.checks if "RMS error" in check]
+    assert len(said) == (5 * len(cases) if math == "fp32_equivalent" else 0)

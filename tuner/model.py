@@ -96,6 +96,17 @@ DTYPES: Mapping[str, DType] = {
 }
 
 
+MATHS: Mapping[str, str] = {
+    "strict": "every product and sum rounded as the type of sums is, in any order",
+    "fp32_equivalent": "float32 by any method whose error is no larger than strict's",
+    "tf32": "float32 operands rounded to 11 significant bits, float32 sums",
+}
+"""What arithmetic a product may be computed with, and what it promises. All but strict are for float32 alone."""
+
+TF32_ROUNDOFF = 2.0**-11
+"""Unit roundoff of operands under `tf32`: 10 bits and the hidden one, rounded to the nearest."""
+
+
 @dataclass(frozen=True, order=True)
 class Silicon:
     """The processor itself, whatever software drives it."""
@@ -194,6 +205,7 @@ class Problem:
     trans_a: bool = False
     trans_b: bool = False
     math: str = "strict"
+    """One of MATHS: nobody gets less than this says, and what gives as much or more may serve it."""
     align: int = MAX_ALIGN_BYTES
     """Largest power of two, at most 16 bytes, that divides every base, leading dimension and batch stride."""
 
@@ -208,8 +220,10 @@ class Problem:
                 raise UserError(f"{name} = {value} is too large: a dimension must be below 2^31.")
         if self.dtype not in DTYPES:
             raise UserError(f"unknown dtype {self.dtype!r}; use one of: {', '.join(DTYPES)}.")
-        if self.math != "strict":
-            raise UserError(f"unknown math {self.math!r}; use: strict.")
+        if self.math not in MATHS:
+            raise UserError(f"unknown math {self.math!r}; use one of: {', '.join(MATHS)}.")
+        if self.math != "strict" and self.dtype != "float32":
+            raise UserError(f"math {self.math} is for float32; with {self.dtype} use strict.")
         if self.align not in (1, 2, 4, 8, 16) or self.align < self.element_bytes:
             raise UserError(
                 f"align must be a power of two from {self.element_bytes} to {MAX_ALIGN_BYTES}; it is {self.align}."

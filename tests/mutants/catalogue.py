@@ -21,6 +21,8 @@ DOUBLE = replace(RECTANGLE, dtype="float64", align=8)
 SQUARE = Problem.packed(40, 40, 40)
 NARROW = tuple(Problem.packed(37, 53, 67, batch=2, dtype=dtype) for dtype in ("float16", "bfloat16"))
 """C is rounded to 16 bits, sums are not."""
+EQUIVALENT = Problem.packed(37, 53, 300, math="fp32_equivalent")
+TF32 = replace(EQUIVALENT, math="tf32")
 DEEP = tuple(Problem.packed(37, 53, 4096, dtype=dtype) for dtype in ("float16", "bfloat16"))
 TRANS_A = replace(SQUARE, trans_a=True)
 TRANS_B = replace(SQUARE, trans_b=True)
@@ -60,7 +62,8 @@ class Mutant:
 
     def __str__(self) -> str:
         deep = "-deep" * (self.problem.k >= 4096)
-        return self.name + f"-{self.problem.dtype}" * (self.problem.dtype != "float32") + deep
+        mathematics = f"-{self.problem.math}" * (self.problem.math != "strict")
+        return self.name + f"-{self.problem.dtype}" * (self.problem.dtype != "float32") + deep + mathematics
 
 
 def right(problem: Problem, order: str = "sequential") -> Rendered:
@@ -122,6 +125,14 @@ MUTANTS = (
     *(Mutant("lost_last_step", problem=problem) for problem in (*NARROW, *DEEP)),
     *(Mutant("no_edge_in_n", problem=problem) for problem in NARROW),
     *(Mutant("masked_by_zero", problem=problem) for problem in NARROW),
+    # Infinities, NaN, and numbers at the ends of the range
+    *(Mutant("nan_lost", Latest.CERTIFICATE, problem) for problem in (RECTANGLE, *NARROW)),
+    Mutant("infinity_lost", Latest.CERTIFICATE),
+    Mutant("tiny_flushed", Latest.CERTIFICATE, EQUIVALENT),
+    Mutant("huge_lost", Latest.CERTIFICATE, EQUIVALENT),
+    Mutant("one_tf32", Latest.FLOATS, EQUIVALENT),
+    Mutant("half_operands", Latest.FLOATS, EQUIVALENT),
+    Mutant("truncated_operands", Latest.FLOATS, TF32),
     # Edges
     Mutant("no_edge_in_m"),
     Mutant("no_edge_in_n"),

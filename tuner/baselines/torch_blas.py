@@ -72,6 +72,8 @@ class _TorchBlas:
         self._multiply = torch.mm if p.batch == 1 else torch.bmm
         one = p.batch == 1
         self._arguments = (left[0], right[0], self._c[0]) if one else (left, right, self._c)
+        self._torch.backends.cuda.matmul.allow_tf32 = p.math == "tf32"
+        self._said = f"PyTorch {self._torch.__version__}, TF32 {'on' if p.math == 'tf32' else 'off'}"
         self.how = f"{self._said}, launched one by one"
         if self._eager_ms() < GRAPH_BELOW_MS:
             self._capture()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tuner.bench.messages import CaseRun, CheckOutcome
 from tuner.model import Verdict
-from tuner.verify import Values
+from tuner.verify import CheckResult, Values
 
 if TYPE_CHECKING:
     from tuner.bench.desk import Desk
@@ -14,6 +15,23 @@ if TYPE_CHECKING:
 
 SEED = 1
 """Other operands than trials have."""
+
+
+DISTRIBUTIONS: Mapping[str, tuple[Values, ...]] = {
+    "strict": ("specials",),
+    "tf32": ("specials", "one_signed"),
+    "fp32_equivalent": ("specials", "one_signed", "normal", "wide", "outside", "denormals"),
+}
+"""What is checked beside integers and uniform floats, by the problem's math."""
+
+_DESCRIBED: Mapping[Values, str] = {
+    "specials": "infinities and NaN propagate, all else",
+    "one_signed": "sums of one sign",
+    "normal": "normal numbers",
+    "wide": "exponents from -48 to 48",
+    "outside": "numbers below 2^-100 and above 2^60",
+    "denormals": "denormal numbers",
+}
 
 
 class _Failed(Exception):
@@ -30,6 +48,7 @@ def run_case(desk: Desk, request: CaseRun) -> CheckOutcome:
     try:
         run.check_integers()
         run.check_floats()
+        run.check_distributions()
     except _Failed as failed:
         desk.checker.forget()
         return CheckOutcome(Verdict.WRONG_RESULT, tuple(run.passed), f"{case.problem}: {failed}")
@@ -73,6 +92,16 @@ class _Case:
         if runs > 1:
             self._pass(f"{runs} runs of {' and '.join(self._builds)} agree bit for bit")
 
+    def check_distributions(self) -> None:
+        """Infinities and NaN, and for relaxed arithmetic the operands that would expose it."""
+        build = next(iter(self._builds))
+        for values in DISTRIBUTIONS[self._request.case.problem.math]:
+            loaded = self._load(values, "plain")
+            result = self._check(build, loaded, values.replace("_", " "))
+            self._intact(loaded, values)
+            beside = "" if result.rms_ratio is None else f", RMS error {result.rms_ratio:.2f} of strict's"
+            self._pass(f"{_DESCRIBED[values]}: within the bound{beside}")
+
     def _compare_bits(self, loaded: Loaded) -> None:
         bits: bytes | None = None
         for build in self._builds:
@@ -86,7 +115,7 @@ class _Case:
     def _load(self, values: Values, kind: str, *, pad_rows: bool = False) -> Loaded:
         return self._desk.checker.load(self._request.case.problem, values, pad_rows=pad_rows, kind=kind, seed=SEED)
 
-    def _check(self, build: str, loaded: Loaded, what: str, *, again: bool = False) -> None:
+    def _check(self, build: str, loaded: Loaded, what: str, *, again: bool = False) -> CheckResult:
         if not self._launched:
             self._desk.leave("launch")
         first = build not in self._launched
@@ -95,6 +124,7 @@ class _Case:
         result = self._desk.checker.check(bound, loaded, launch_s, first=first, again=again)
         if not result.ok:
             raise _Failed(f"{what}: {result.message}")
+        return result
 
     def _intact(self, loaded: Loaded, what: str) -> None:
         if not self._desk.checker.is_intact(loaded):

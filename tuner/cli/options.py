@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.model import DTYPES, Problem, UserError
+from tuner.model import DTYPES, MATHS, Problem, UserError
 
 DbOption = Annotated[
     str | None,
@@ -40,7 +40,8 @@ DTypeOption = Annotated[str, typer.Option("--dtype", help=f"Element type: {', '.
 TransAOption = Annotated[bool, typer.Option("--trans-a", help="A lies in memory as K x M.")]
 TransBOption = Annotated[bool, typer.Option("--trans-b", help="B lies in memory as N x K.")]
 BatchOption = Annotated[int, typer.Option("--batch", help="Products computed at once.")]
-MathOption = Annotated[str, typer.Option("--math", help="Arithmetic: strict.")]
+_MATHS = "; ".join(f"{name}: {promise}" for name, promise in MATHS.items())
+MathOption = Annotated[str, typer.Option("--math", help=f"Arithmetic. {_MATHS}.")]
 
 
 def the_moment(text: str) -> datetime:

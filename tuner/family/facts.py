@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tuner.expr import ANY_BOOL, ANY_STR, INT64_MAX, Domain, Value
-from tuner.model import DTYPES, Device, Problem, UserError
+from tuner.model import DTYPES, MATHS, Device, Problem, UserError
 
 _SIZE = Domain.between(1, 2**31 - 1)
 _POSITIVE = Domain.between(1, INT64_MAX)
@@ -16,7 +16,7 @@ DOMAINS: Mapping[str, Domain] = {
     "problem.dtype": Domain.of(DTYPES),
     "problem.trans_a": ANY_BOOL,
     "problem.trans_b": ANY_BOOL,
-    "problem.math": ANY_STR,
+    "problem.math": Domain.of(MATHS),
     "problem.align": Domain.of([1, 2, 4, 8, 16]),
     "problem.element_bytes": Domain.of(dtype.bytes for dtype in DTYPES.values()),
     "problem.real_bytes": Domain.of([4, 8]),

@@ -29,6 +29,8 @@ class CheckResult:
     error_ratio: float | None = None
     """Largest error over its allowance, for checks that allow one."""
     message: str = ""
+    rms_ratio: float | None = None
+    """Root-mean-square error over strict arithmetic's on the same operands, where the problem's math asks for it."""
 
 
 ACCEPTED = CheckResult(True)
@@ -96,10 +98,26 @@ def accept_close(
     return CheckResult(True, worst)
 
 
-def error_scale(terms: int, magnitude: Array, unit_roundoff: float) -> Array:
-    """The allowance of each element: max(sqrt(terms), 8)·u·magnitude, magnitude = |alpha||A||B| + |beta||C|."""
-    scale: Array = max(terms**0.5, FEW_TERMS) * unit_roundoff * magnitude
+def error_scale(terms: int, magnitude: Array, unit_roundoff: float, operand_roundoff: float = 0.0) -> Array:
+    """The allowance of each element: max(sqrt(terms), 8)·u·magnitude, magnitude = |alpha||A||B| + |beta||C|.
+
+    Operands that are rounded first bring two roundings to each product; they may all agree, but grow with k no faster.
+    """
+    scale: Array = (max(terms**0.5, FEW_TERMS) * unit_roundoff + 2 * operand_roundoff) * magnitude
     return scale
+
+
+def accept_specials(c: Array, reference: Array) -> CheckResult:
+    """Accept if C is infinite or NaN exactly where `reference` is, and as `reference` is."""
+    right = np.isfinite(reference) | (c == reference) | (np.isnan(c) & np.isnan(reference))
+    if right.all():
+        return ACCEPTED
+    row, column = (int(i) for i in np.argwhere(~right)[0])
+    wrong = right.size - int(np.count_nonzero(right))
+    example = f"row {row}, column {column} has {c[row, column]}, must be {reference[row, column]}"
+    return CheckResult(
+        False, message=f"infinities and NaN do not reach {wrong} elements of C: of those checked {example}"
+    )
 
 
 def stored_rounding(reference: Array, stored: DType) -> Array:

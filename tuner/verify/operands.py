@@ -10,9 +10,12 @@ from typing import Literal
 import numpy as np
 
 from tuner.model import DTYPES, Problem, operand_shapes
+from tuner.verify.draws import DRAWS
 from tuner.verify.layout import Array, Layout, element_type, nan_filled, real_type
 
-Values = Literal["integers", "floats"]
+Values = Literal["integers", "floats", "normal", "one_signed", "wide", "outside", "denormals", "specials"]
+"""Small integers; uniform numbers; normal ones; all of one sign; of a wide range of exponents; some beyond the range in
+which methods that split float32 are exact; products of tiny numbers and large ones; infinities and NaN."""
 
 LARGEST_INTEGER = 127
 """Operands stay within ±this, and so fit int8 on the host."""
@@ -124,7 +127,7 @@ def make_operands(problem: Problem, seed: int, values: Values = "integers", kind
     which = KINDS[kind]
     if values == "integers":
         return _integers(problem, which, seed)
-    return _floats(problem, which, seed)
+    return _floats(problem, which, seed, values)
 
 
 def integer_range(problem: Problem, kind: Kind) -> tuple[int, int, int]:
@@ -164,24 +167,23 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
     return Operands(problem, "integers", kind, a, b, c, terms, bound)
 
 
-def _floats(problem: Problem, kind: Kind, seed: int) -> Operands:
+def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands:
     def draw(operand: int) -> Array:
         generator = _generator(seed, 3 + operand)
-        uniform: Array = np.empty(_shape(problem, operand), real_type(problem.dtype))
-        generator.random(out=uniform, dtype=uniform.dtype.type)
-        uniform *= 2
-        uniform -= 1
-        return uniform.astype(element_type(problem.dtype), copy=False)
+        drawn = DRAWS[values](generator, _shape(problem, operand), problem.dtype, operand)
+        return drawn.astype(element_type(problem.dtype), copy=False)
 
     terms = min(problem.k, MAX_FLOAT_TERMS)
     a = b = c = None
     if kind.reads_ab:
         a, b = draw(0), draw(1)
         _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 7))
+        if values == "specials":
+            _place_specials(_oriented(a, problem.trans_a), _oriented(b, problem.trans_b), seed)
     if kind.reads_c:
         c = draw(2)
     scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
-    return Operands(problem, "floats", scaled, a, b, c, terms, 0)
+    return Operands(problem, values, scaled, a, b, c, terms, 0)
 
 
 def _inexact(factor: float, dtype: str) -> float:
@@ -209,6 +211,17 @@ def _keep_terms(left: Array, terms: int, generator: np.random.Generator) -> None
         kept = left[:, phase::period, (-phase) % period :: period].copy()
         left[:, phase::period] = 0
         left[:, phase::period, (-phase) % period :: period] = kept
+
+
+def _place_specials(left: Array, right: Array, seed: int) -> None:
+    """Infinities in op(A)'s first row and in a column of op(B), NaN in the last row; the rest of C stays finite."""
+    rows, k, columns = left.shape[1], left.shape[2], right.shape[2]
+    place = _generator(seed, 8).integers(0, k, 3)
+    left[:, 0, place[0]] = np.inf
+    if columns > 2:
+        right[:, place[1], columns // 2] = -np.inf
+    if rows > 1:
+        left[:, rows - 1, place[2]] = np.nan
 
 
 def _oriented(stored: Array | None, transposed: bool) -> Array:

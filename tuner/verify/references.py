@@ -20,7 +20,7 @@ class Reference:
         self._operands: Operands | None = None
         operands, p = self.operands, problem
         self.check: Whole | Freivalds | Close
-        if operands.values == "floats" and operands.kind.reads_ab:
+        if operands.values != "integers" and operands.kind.reads_ab:
             self.check = Close(operands, seed)
         elif p.flop <= WHOLE_FLOP or not operands.kind.reads_ab:
             self.check = Whole(operands)
