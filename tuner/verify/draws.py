@@ -79,6 +79,7 @@ def _unit(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) ->
 
 DRAWS: Mapping[str, Draw] = {
     "floats": _uniform,
+    "uniform": _uniform,
     "normal": _normal,
     "one_signed": _one_signed,
     "wide": _wide,

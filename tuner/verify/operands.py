@@ -13,9 +13,10 @@ from tuner.model import DTYPES, Problem, operand_shapes
 from tuner.verify.draws import DRAWS
 from tuner.verify.layout import Array, Layout, element_type, nan_filled, real_type
 
-Values = Literal["integers", "floats", "normal", "one_signed", "wide", "outside", "denormals", "specials"]
-"""Small integers; uniform numbers; normal ones; all of one sign; of a wide range of exponents; some beyond the range in
-which methods that split float32 are exact; products of tiny numbers and large ones; infinities and NaN."""
+Values = Literal["integers", "floats", "uniform", "normal", "one_signed", "wide", "outside", "denormals", "specials"]
+"""Small integers; uniform numbers, at most MAX_FLOAT_TERMS in a sum; uniform ones; normal ones; all of one sign; a wide
+range of exponents; some beyond the range in which methods that split float32 are exact; products of tiny numbers and
+large ones; infinities and NaN."""
 
 LARGEST_INTEGER = 127
 """Operands stay within ±this, and so fit int8 on the host."""
@@ -173,7 +174,7 @@ def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands
         drawn = DRAWS[values](generator, _shape(problem, operand), problem.dtype, operand)
         return drawn.astype(element_type(problem.dtype), copy=False)
 
-    terms = min(problem.k, MAX_FLOAT_TERMS)
+    terms = min(problem.k, MAX_FLOAT_TERMS) if values in ("floats", "specials") else problem.k
     a = b = c = None
     if kind.reads_ab:
         a, b = draw(0), draw(1)
