@@ -15,10 +15,9 @@ import typer
 from rich.status import Status
 
 from tuner.baselines import open_libraries
-from tuner.bench import Bench
 from tuner.cli import options as o
 from tuner.cli.output import console, device_json, print_json, rate, table
-from tuner.cli.wiring import require_room, the_device, the_families
+from tuner.cli.wiring import measuring, require_room, the_device, the_families
 from tuner.ladder import (
     LIMIT_S,
     ROUNDS,
@@ -65,6 +64,7 @@ def ladder(
         Path | None, typer.Option("--out", metavar="DIR", help="Where tables and pictures are written.")
     ] = None,
     device: o.DeviceOption = None,
+    wait: o.WaitOption = 0.0,
     db: o.DbOption = None,
     json_output: o.JsonOption = False,
 ) -> None:
@@ -85,7 +85,7 @@ def ladder(
     families = the_families([], [])
     snapshot = Snapshot(snapshot_path(db))
     levels: list[Level] = []
-    with Bench.open(on) as bench, open_libraries(on, library) as libraries, _progress() as say:
+    with measuring(on, wait) as bench, open_libraries(on, library) as libraries, _progress() as say:
         climb = Climb(
             (every, taken),
             families,

@@ -26,7 +26,6 @@ from tuner.cli import options as o
 from tuner.cli.output import console, percent, print_json, problem_json, table
 from tuner.cli.wiring import the_families, the_locks, the_store
 from tuner.model import Device, MachineError
-from tuner.nightly import vigil
 from tuner.nightly.device_night import plan_json
 from tuner.nightly.morning import lines, markdown
 from tuner.nightly.night import run_night
@@ -37,7 +36,7 @@ from tuner.nightly.search_step import plan_for
 from tuner.nightly.sensors import open_sensors
 from tuner.nightly.settings import ALL, BEST, NightSettings
 from tuner.nightly.words import driver, span
-from tuner.store import Night, Store
+from tuner.store import Night, Store, vigil
 
 LEAST_FREE_BYTES = 200 * 2**20
 """Free on the store's disk before a night begins: a long one writes some tens of MB."""

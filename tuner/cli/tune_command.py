@@ -14,6 +14,7 @@ from tuner.cli.output import device_json, duration, percent, print_json, problem
 from tuner.cli.progress import ProgressDisplay
 from tuner.cli.wiring import measuring, require_room, the_device, the_families, the_seeds, the_store
 from tuner.model import Device, Problem, UserError, Verdict
+from tuner.nightly.peaks import armed
 from tuner.search import Budget, Outcome, best_json
 from tuner.search import tune as run_tune
 
@@ -60,6 +61,7 @@ def tune(
         return _unsupported(problem, chosen, json_output)
     require_room(problem, chosen)
     with the_store(db, upgrade=True) as store, measuring(chosen, wait) as bench, ProgressDisplay(problem) as display:
+        bench.arm(armed(store.peaks(chosen.silicon, chosen.software)))
         outcome = run_tune(
             problem, chosen, families, bench, store, limits, seed=seed, observe=display.observe, seeds=the_seeds()
         )

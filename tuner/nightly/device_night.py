@@ -79,7 +79,9 @@ def _searches(lane: Lane, rivals: Rivals | None) -> None:
 def _peaks(lane: Lane) -> None:
     dtypes = [problem.dtype for problem in lane.settings.problems]
     if wanted := missing(lane.store, lane.device, dtypes):
-        measure_peaks(lane.store, lane.device, lane.bench, wanted, quiet=lane.watch.last.fit)
+        # Cores that others use, too, may be shared tonight: without other nights to compare with nobody can tell.
+        quiet = lane.watch.last.fit and (lane.watch.known or not lane.device.facts.shares_cores)
+        measure_peaks(lane.store, lane.device, lane.bench, wanted, quiet=quiet)
     lane.bench.arm(armed(lane.store.peaks(lane.device.silicon, lane.device.software)))
 
 

@@ -12,6 +12,8 @@ from tuner.store import Peak, Store
 
 METHOD = "multiply-adds alone"
 STRICT = "strict"
+TYPES = ("float32", "float64")
+"""Those whose strict arithmetic is multiply-adds; with 16 bits other units may do it."""
 
 
 def armed(peaks: Iterable[Peak]) -> dict[str, float]:
@@ -19,12 +21,11 @@ def armed(peaks: Iterable[Peak]) -> dict[str, float]:
     return {p.dtype: p.value for p in peaks if p.what == "gflops" and p.math == STRICT and p.method == METHOD}
 
 
-def missing(store: Store, device: Device, dtypes: Iterable[str]) -> list[str]:
-    """The types whose peak is not known on this software."""
-    known = armed(store.peaks(device.silicon, device.software))
-    return [
-        dtype for dtype in dict.fromkeys(dtypes) if dtype not in known and (dtype != "float64" or device.facts.fp64)
-    ]
+def missing(store: Store | None, device: Device, dtypes: Iterable[str]) -> list[str]:
+    """The types whose peak can be measured on a device and, with a store, is not known on this software."""
+    known = {} if store is None else armed(store.peaks(device.silicon, device.software))
+    able = [dtype for dtype in dict.fromkeys(dtypes) if dtype in TYPES and device.has(dtype)]
+    return [dtype for dtype in able if dtype not in known]
 
 
 def measure_peaks(

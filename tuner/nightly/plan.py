@@ -106,7 +106,7 @@ def _can(device: Device, problem: Problem) -> bool:
     facts = device.facts
     sizes = [problem.batch * rows * columns * problem.element_bytes for rows, columns in operand_shapes(problem)]
     fits = sum(sizes) <= facts.global_mem_bytes and max(sizes) <= facts.max_alloc_bytes
-    return fits and (problem.dtype != "float64" or facts.fp64)
+    return fits and device.has(problem.dtype)
 
 
 def _problems(settings: NightSettings, asked: Mapping[Problem, int], here: Mapping[Problem, Champion]) -> list[Problem]:

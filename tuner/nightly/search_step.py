@@ -78,7 +78,7 @@ def search(lane: Lane, plan: Plan, reserve: Callable[[], float], after: Callable
     What a search leaves of its time goes to those after it. `after(problem)` is called after each.
     """
     due = [one for one in plan.due if lane.done(f"search {one.problem}") is None]
-    total = len(due)
+    total, already = len(due), set[Problem]()
     while due and not lane.out_of_time(reserve() + LEAST_S):
         planned = allot(due, lane.clock.left - reserve(), lane.settings.budget.problem_s)
         one = planned[0]
@@ -92,9 +92,22 @@ def search(lane: Lane, plan: Plan, reserve: Callable[[], float], after: Callable
                 return
             continue
         due = [other for other in due if other.problem != one.problem]
-        lane.say(f"[{total - len(due)}/{total}] {one.problem}: {one.reason}, {one.why}; {one.seconds:.0f} s")
+        lane.say(f"[{max(1, total - len(due))}/{total}] {one.problem}: {one.reason}, {one.why}; {one.seconds:.0f} s")
         if _search(lane, one):
             after(one.problem)
+            if not due:
+                due = _without_champion(lane, plan, already)
+                already |= {other.problem for other in due}
+
+
+def _without_champion(lane: Lane, plan: Plan, already: set[Problem]) -> list[Due]:
+    """Those whose time was over before anything was published: once more, with what time is left."""
+    here, found = lane.here(), []
+    for one in plan.due:
+        before = lane.done(f"search {one.problem}")
+        if before is not None and before["stopped_by"] == "seconds" and one.problem not in here:
+            found.append(one)
+    return [one for one in found if one.problem not in already]
 
 
 def _search(lane: Lane, due: Due) -> bool:
@@ -108,7 +121,9 @@ def _search(lane: Lane, due: Due) -> bool:
             latest = progress.latest
             trials.append((latest.config, latest.measurement.verdict, latest.measurement.message))
 
-    limits = Budget(budget.evaluations, due.seconds)
+    earlier = lane.done(f"search {problem}")
+    finishing = earlier is not None and earlier["best_ms"] is not None  # only race and certificate are missing
+    limits = Budget(0 if finishing else budget.evaluations, due.seconds)
     arguments = (problem, lane.device, lane.families, lane.bench, lane.store, limits)
     seed, note = lane.settings.seed, lane.note("search")
     outcome = tune(*arguments, seed=seed, observe=observe, barred=lambda: _barred(lane), note=note)
@@ -116,11 +131,26 @@ def _search(lane: Lane, due: Due) -> bool:
         return False
     result = _result(lane, due, outcome, before)
     result["failures"] = _failures(trials)
-    lane.mark(f"search {problem}", result)
+    lane.mark(f"search {problem}", result if earlier is None else _joined(earlier, result))
     lane.say(f"        {_line(result)}")
     if lane.store.champion(*lane.key(problem)) is not None:
         lane.store.forget_misses(*lane.key(problem))
     return True
+
+
+def _joined(earlier: Result, later: Result) -> Result:
+    """Two searches of one problem in one night as one."""
+    failures = {
+        "examples": {**earlier["failures"]["examples"], **later["failures"]["examples"]},
+        "axes": [*earlier["failures"]["axes"], *later["failures"]["axes"]],
+    }
+    return {
+        **later,
+        "evaluated": earlier["evaluated"] + later["evaluated"],
+        "seconds": round(earlier["seconds"] + later["seconds"], 1),
+        "verdicts": dict(Counter(earlier["verdicts"]) + Counter(later["verdicts"])),
+        "failures": failures,
+    }
 
 
 def _barred(lane: Lane) -> str:

@@ -30,7 +30,7 @@ class Watch:
         device: Device,
         bench: Bench,
         store: Store,
-        night: int,
+        night: int | None,
         sensors: Sensors,
         limits: MachineLimits,
         *,
@@ -43,6 +43,8 @@ class Watch:
         self._history: Sequence[Calibration] = [c for c in before if c.silicon == device.silicon]
         others = [c for c in self._history if c.night != night]
         self.software_changed = bool(others) and others[-1].software != device.software
+        self.known = bool(others)
+        """There are readings of other nights to compare with."""
         self.last = Condition(State.QUIET, software_changed=self.software_changed)
         self._looked = -1e9
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tuner.store import Night, NightState
+from tuner.store.nouns import Night, NightState
 
 
 @dataclass(frozen=True)
