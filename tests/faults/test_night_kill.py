@@ -92,7 +92,7 @@ def assert_whole(folder: Path, kills: int) -> None:
     found = json.loads((folder / "summary.json").read_text())
     with open_store(str(folder / "tuner.db"), upgrade=False) as store:
         (night,) = store.nights()
-        assert night.state == "complete" and night.summary == found
+        assert night.state == "complete" and night.summary == found, found["attention"]
         assert len(store.champions()) == PROBLEMS
         assert store.check() == []
         assert all(len(store.baselines(c.silicon, c.software, c.problem)) == 1 for c in store.champions())
