@@ -24,7 +24,7 @@ from tuner.baselines import Library, open_libraries
 from tuner.bench import Bench, choose, device_lock, list_devices
 from tuner.cli import options as o
 from tuner.cli.output import console, percent, print_json, problem_json, table
-from tuner.cli.wiring import the_families, the_locks, the_store
+from tuner.cli.wiring import the_families, the_locks, the_seeds, the_store
 from tuner.model import Device, MachineError
 from tuner.nightly.device_night import plan_json
 from tuner.nightly.morning import lines, markdown
@@ -90,6 +90,7 @@ def nightly(
             open_bench=_open_bench,
             open_libraries=functools.partial(_open_libraries, settings),
             open_sensors=open_sensors,
+            seeds=the_seeds(),
             say=_say,
         )
         stop = threading.Event()

@@ -34,6 +34,7 @@ class Lane:
     """When the night began: UTC, ISO 8601. What is stored since is tonight's."""
     stop: threading.Event
     say: Callable[[str], None]
+    seeds: Sequence[Champion] = ()
     attention: list[str] = field(default_factory=list)
     """What a person should see to, one sentence each."""
 

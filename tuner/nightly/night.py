@@ -182,6 +182,7 @@ class _Lanes:
                 self._started,
                 self._stop,
                 beside.say,
+                beside.seeds,
                 end.attention,
             )
             device_night(lane, lambda: beside.open_libraries(device, lambda: clock.left))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tuner.baselines.compare import Opponent
 from tuner.bench.messages import Case, CheckOutcome, Pulse
 from tuner.family import Family
-from tuner.model import Built, Device, Measurement, Problem, Rendered
+from tuner.model import Built, Champion, Device, Measurement, Problem, Rendered
 from tuner.nightly.sensors import Sensors
 from tuner.search.ports import Bench as SearchBench
 
@@ -62,6 +62,8 @@ class Collaborators:
     open_libraries: Callable[[Device, Callable[[], float]], AbstractContextManager[Sequence[Opponent]]]
     """Libraries to race, from device and the seconds that are left."""
     open_sensors: Callable[[Device], Sensors]
+    seeds: Sequence[Champion] = ()
+    """Known to be good on some silicon: searches begin with them."""
     say: Callable[[str], None] = lambda line: None
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic

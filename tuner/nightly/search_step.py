@@ -126,7 +126,7 @@ def _search(lane: Lane, due: Due) -> bool:
     limits = Budget(0 if finishing else budget.evaluations, due.seconds)
     arguments = (problem, lane.device, lane.families, lane.bench, lane.store, limits)
     seed, note = lane.settings.seed, lane.note("search")
-    outcome = tune(*arguments, seed=seed, observe=observe, barred=lambda: _barred(lane), note=note)
+    outcome = tune(*arguments, seed=seed, observe=observe, barred=lambda: _barred(lane), note=note, seeds=lane.seeds)
     if outcome.stopped_by == "interrupted":
         return False
     result = _result(lane, due, outcome, before)
