@@ -51,7 +51,7 @@ class Finder:
             answer, counter = found
         else:
             answer = next(answers(Sources(index, self.families, self._seeds), device, problem))
-            counter = self._counter(device, problem, answer)
+            counter = self.counter(device, problem, answer)
             _keep(kept, device, problem, (answer, counter))
         if counter is not None:
             counter.count()
@@ -61,7 +61,8 @@ class Finder:
         """Every legal answer, best first; no miss is counted. Raises UserError as `ask.lookup` does."""
         return answers(Sources(self.snapshot.index, self.families, self._seeds), device, problem)
 
-    def _counter(self, device: Device, problem: Problem, answer: Answer) -> Counter | None:
+    def counter(self, device: Device, problem: Problem, answer: Answer) -> Counter | None:
+        """What counts a question that got this answer; None if it was no miss, or nobody counts."""
         if self._misses is None or (answer.certified and not answer.origin.is_miss):
             return None
         return self._misses.counter(device, problem, answer.origin)

@@ -62,6 +62,16 @@ def find(device: Device) -> cl.Device:
     raise MachineError(f"{device.name} ({device.software.driver}) is there no more; gemm-tuner devices lists what is.")
 
 
+def describe_handle(handle: cl.Device) -> Device:
+    """The value that stands for a device that another program has found."""
+    for p, platform_ in enumerate(_platforms()):
+        if platform_ == handle.platform:
+            siblings = platform_.get_devices()
+            ordinal = siblings.index(handle) if handle in siblings else 0
+            return describe(handle, ordinal, f"{p}:{ordinal}")
+    return describe(handle, 0, "")
+
+
 def describe(handle: cl.Device, ordinal: int, address: str) -> Device:
     """The value that stands for `handle`, the `ordinal`-th device of its platform."""
     kind = _kind(handle)

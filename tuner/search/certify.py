@@ -51,6 +51,11 @@ def other_shapes(problem: Problem) -> list[Problem]:
     return [shape for shape in dict.fromkeys(shapes) if shape != problem]
 
 
+def own_case(problem: Problem, rendered: Rendered) -> Case:
+    """The source itself, on its own problem: enough for whoever runs it on that problem and nothing else."""
+    return Case(problem, rendered, EVERY_KIND, fresh=True, repeats=REPEATS)
+
+
 def cases(config: Config, family: Family | None, problem: Problem, device: Device, rendered: Rendered) -> list[Case]:
     """What `Bench.check` has to run for a certificate of `rendered`, cheapest first.
 
@@ -58,7 +63,7 @@ def cases(config: Config, family: Family | None, problem: Problem, device: Devic
     configuration on other shapes, where its rules allow them. Of a family that is gone, or has other
     axes now, only the source itself can be checked.
     """
-    own = [Case(problem, rendered, EVERY_KIND, fresh=True, repeats=REPEATS)]
+    own = [own_case(problem, rendered)]
     others = []
     for shape in other_shapes(problem):
         here = restored(family, config, shape, device)
