@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, SOFTWARE, record
 from tuner.family import load_families
 from tuner.lookup import Answer, Origin, Snapshot, lookup
+from tuner.lookup import snapshot as snapshot_module
 from tuner.model import Config, Device, Facts, Problem, Rendered, Step, UserError, Verdict, log_sizes
 from tuner.store import Store, open_store
 
@@ -384,7 +385,7 @@ def test_a_thousand_champions_are_looked_up_quickly_because_they_are_read_once(
     tune(store, 8)
     snapshot = Snapshot(store.snapshot)
     lookup(snapshot, DEVICE, PROBLEM, FAMILIES)
-    monkeypatch.setattr("tuner.lookup.snapshot.text_of", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(snapshot_module, "open_contents", lambda *_: pytest.fail("read again"))
     assert lookup(snapshot, DEVICE, PROBLEM, FAMILIES).origin is Origin.EXACT
 
 

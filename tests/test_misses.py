@@ -15,6 +15,7 @@ from tests.store_conformance import KEY, PROBLEM
 from tests.test_lookup import DEVICE, FAMILIES, tune
 from tuner.cli.app import run
 from tuner.lookup import Finder, Misses, Origin, Snapshot
+from tuner.lookup import misses as misses_module
 from tuner.store import Miss, Store, open_store
 
 OTHER = replace(PROBLEM, m=65)
@@ -75,7 +76,7 @@ def test_counts_that_were_not_taken_in_add_up_in_one_file(store: Store) -> None:
 
 
 def test_a_thread_writes_them_without_being_asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.lookup.misses.FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(misses_module, "FLUSH_SECONDS", 0.01)
     flushed = threading.Event()
     monkeypatch.setattr(Misses, "flush", lambda self: flushed.set())
     found, _ = finder(store)

@@ -10,7 +10,7 @@ from typing import Any
 import pyopencl as cl
 import pyopencl.array as cla
 
-from tuner.gemm.choose import Chooser, chooser, device_of
+from tuner.gemm.choose import Chooser, chooser, describe
 from tuner.gemm.launcher import Launcher, Programs, Queues
 from tuner.gemm.operands import Call, Home, describe_call, overlap, shape_of
 from tuner.lookup.misses import Counter
@@ -75,7 +75,8 @@ def gemm(
     )  # fmt: skip
     found = _kept.ready.get(key)
     if found is None or found[0] is not index:
-        found = _made_ready(key, chosen, describe_call(a, b, c, trans_a, trans_b, math, alignment))
+        call = found[2] if found else describe_call(a, b, c, trans_a, trans_b, math, alignment)
+        found = _made_ready(key, chosen, call, found and found[1])
     _, launcher, call, counter = found
     if not a.context == b.context == c.context == queue.context:
         raise UserError("a, b, c and the queue must be of one context.")
@@ -112,11 +113,16 @@ def _nothing(a: cla.Array, b: cla.Array, c: cla.Array, trans_a: bool, trans_b: b
     return c
 
 
-def _made_ready(key: Any, chosen: Chooser, call: Call) -> tuple[Index, Launcher, Call, Counter | None]:
+def _made_ready(
+    key: Any, chosen: Chooser, call: Call, before: Launcher | None
+) -> tuple[Index, Launcher, Call, Counter | None]:
+    """Kernels for a product not seen before in this thread, or not since another snapshot was published."""
     queue = key[0]
-    device = device_of(queue.device)
+    device = describe(queue.device)
     answer = chosen.choose(device, call.problem)
-    launcher = Launcher(_programs.get(queue, answer.rendered), answer.rendered, call, _queues.state(queue))
+    launcher = before
+    if launcher is None or launcher.source_hash != answer.rendered.source_hash:
+        launcher = Launcher(_programs.get(queue, answer.rendered), answer.rendered, call, _queues.state(queue))
     counter = chosen.finder.counter(device, call.problem, answer)
     ready = _kept.ready
     if len(ready) >= MOST_PRODUCTS:

@@ -28,7 +28,7 @@ class Chooser:
 
     def choose(self, device: Device, problem: Problem) -> Answer:
         """The answer to run, after a proof if need be, which takes seconds. Raises MachineError if none is right."""
-        first = self.finder.lookup(device, problem)
+        first = next(self.finder.answers(device, problem))
         if first.certified and _is_sound(first):
             return first
         with self._one_at_a_time:
@@ -63,6 +63,6 @@ def chooser(db: str | None = None) -> Chooser:
 
 
 @functools.cache
-def device_of(handle: cl.Device) -> Device:
-    """The value that stands for a device of this process, asked for once."""
-    return describe_handle(handle)
+def describe(device: cl.Device) -> Device:
+    """The value that stands for a PyOpenCL device in look-ups: silicon, software, and the limits that rules use."""
+    return describe_handle(device)

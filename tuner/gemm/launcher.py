@@ -1,8 +1,9 @@
-"""Kernels ready to be enqueued: programs built once a context, kernel objects one set a thread, scratch one set a queue."""
+"""Kernels ready to be enqueued: programs built once a context, kernels made once a thread, scratch once a queue."""
 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ Events = Sequence[cl.Event] | None
 
 def real_type(dtype: str) -> np.dtype[Any]:
     """The type of alpha and beta, in which sums are computed."""
-    return np.dtype(DTYPES[dtype].real)
+    return np.dtype(getattr(DTYPES[dtype], "real", dtype))
 
 
 class Programs:
@@ -49,11 +50,15 @@ class Programs:
 
 
 def _build(context: cl.Context, device: cl.Device, rendered: Rendered) -> cl.Program:
+    program = cl.Program(context, rendered.source)
     try:
-        return cl.Program(context, rendered.source).build(rendered.build_options, [device])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # it was certified with whatever the compiler says
+            program.build(rendered.build_options, [device])
     except cl.Error as error:
         first = str(error).strip().splitlines()[0]
         raise MachineError(f"a kernel that was certified on {device.name} does not build here: {first}") from error
+    return program
 
 
 class QueueState:
@@ -108,6 +113,7 @@ class Launcher:
 
     def __init__(self, program: cl.Program, rendered: Rendered, call: Call, state: QueueState) -> None:
         """Make the kernels: OpenCL lets no two threads set arguments of one."""
+        self.source_hash = rendered.source_hash
         sizes = dict(rendered.scratch)
         self._steps = [
             _Step(
@@ -141,22 +147,22 @@ class Launcher:
                     event = self._launch(queue, step, buffers, wait_for)
                     wait_for = None
                 return event
-            waits = [*(wait_for or ()), *((state.last,) if state.last else ())]
+            waits: list[cl.Event] = [*(wait_for or ()), *((state.last,) if state.last else ())]
             for step in self._steps:
                 state.last = self._launch(queue, step, buffers, waits)
                 waits = [state.last]
             return waits[0]
 
-    def _launch(
-        self, queue: cl.CommandQueue, step: _Step, buffers: tuple[Any, Any, Any], wait_for: Events
-    ) -> cl.Event:
+    def _launch(self, queue: cl.CommandQueue, step: _Step, buffers: tuple[Any, Any, Any], wait_for: Events) -> cl.Event:
         kernel = step.kernel
         kernel.set_arg(A, buffers[0])
         kernel.set_arg(B, buffers[1])
         kernel.set_arg(C, buffers[2])
         for number, (name, size) in enumerate(step.scratch, SCRATCH):
             kernel.set_arg(number, self._state.scratch(name, size))
-        return cl.enqueue_nd_range_kernel(queue, kernel, step.global_size, step.local_size, wait_for=wait_for)
+        sizes = step.global_size, step.local_size
+        event: cl.Event = cl.enqueue_nd_range_kernel(queue, kernel, *sizes, wait_for=wait_for)
+        return event
 
     def _set_scalars(self, alpha: float, beta: float) -> None:
         real = self._real

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,14 @@ class Home:
     @classmethod
     def of(cls, buffer: Any) -> Home:
         """The home of a buffer; a few tenths of a microsecond. Raises UserError for what is no buffer."""
-        if not isinstance(buffer, cl.MemoryObjectHolder):
+        if not isinstance(buffer, cl.MemoryObjectHolder):  # also memory from a pool
             raise UserError(f"gemm() works on arrays in buffers, not in {type(buffer).__name__}; copy them first.")
-        if buffer.get_info(cl.mem_info.FLAGS) & USE_HOST_PTR:
-            return cls(0, _host_address(buffer))
-        offset = buffer.get_info(cl.mem_info.OFFSET)
-        parent = buffer.associated_memobject
-        return cls(buffer.int_ptr if parent is None else parent.int_ptr, offset)
+        memory: Any = buffer  # PyOpenCL's types do not know what can be asked
+        if memory.get_info(cl.mem_info.FLAGS) & USE_HOST_PTR:
+            return cls(0, _host_address(memory))
+        offset = memory.get_info(cl.mem_info.OFFSET)
+        parent = memory.associated_memobject
+        return cls(memory.int_ptr if parent is None else parent.int_ptr, offset)
 
 
 def _host_address(buffer: Any) -> int:
@@ -183,16 +185,14 @@ def _share(one: _View, other: _View, size: int, other_size: int) -> bool:
 def _fake(start: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> np.ndarray[Any, Any]:
     """An array that lies there and must not be read: numpy's exact test of overlap looks at bounds and strides only."""
 
-    class Interface:
-        __array_interface__ = {
-            "version": 3,
-            "data": (_ANYWHERE + start, True),
-            "shape": shape,
-            "strides": strides,
-            "typestr": f"|V{size}",
-        }
-
-    return np.asarray(Interface())
+    where = {
+        "version": 3,
+        "data": (_ANYWHERE + start, True),
+        "shape": shape,
+        "strides": strides,
+        "typestr": f"|V{size}",
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=where))
 
 
 def _by(shape: tuple[int, ...]) -> str:

@@ -96,8 +96,8 @@ class Prover:
             return self._open_bench(device)
         except AssertionError as error:  # multiprocessing's "daemonic processes are not allowed to have children"
             raise MachineError(
-                "a kernel that is not certified yet is checked in a process of its own, which a daemonic process cannot "
-                "start; call gemm() once in the parent, or run gemm-tuner tune."
+                "a kernel that is not certified yet is checked in a process of its own, which a daemonic process cannot"
+                " start; call gemm() once in the parent, or run gemm-tuner tune."
             ) from error
 
     def close(self) -> None:

@@ -5,4 +5,4 @@ from tuner.search.certify import own_case
 from tuner.search.loop import tune
 from tuner.search.outcome import Budget, Outcome, Progress, Promotion, best_json
 
-__all__ = ["Budget", "Outcome", "Progress", "Promotion", "best_json", "certificate_cases", "tune"]
+__all__ = ["Budget", "Outcome", "Progress", "Promotion", "best_json", "certificate_cases", "own_case", "tune"]
