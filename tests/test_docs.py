@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,6 +19,7 @@ import typer.main
 from tuner.cli.app import app
 from tuner.family import load_families
 from tuner.model import Device, Verdict
+from tuner.opencl import drivers
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -121,6 +123,29 @@ def test_json_examples_parse(text: str) -> None:
 @pytest.mark.parametrize("text", _blocks("toml"))
 def test_toml_examples_parse(text: str) -> None:
     assert tomllib.loads(text)
+
+
+@pytest.mark.device
+def test_the_page_for_programs_runs(any_device: Device, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "use-from-your-program.md").read_text()
+    blocks = [text for tag, text in _FENCE.findall(page) if tag == "python"]
+    assert len(blocks) > 4
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(blocks))
+    drivers.write_icd_files(tmp_path / "icd")
+    environment = {
+        **os.environ,
+        "OCL_ICD_VENDORS": str(tmp_path / "icd"),
+        "PYOPENCL_CTX": any_device.address,
+        "POCL_CACHE_DIR": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "GEMM_TUNER_DB": str(tmp_path / "tuner.db"),
+        "GEMM_TUNER_LOCKS": str(tmp_path / "locks"),
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "48x48x48 float32" in done.stdout and "Miss(" in done.stdout
 
 
 @pytest.fixture(scope="module")

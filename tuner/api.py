@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str | None = None) -> Store:
-    """The store at `url`, made if missing: a path, sqlite:///path or postgresql://...
+    """The store at `url`, made if missing, with the misses that look-ups have left beside it taken in.
+
+    `url` is a path, sqlite:///path or postgresql://...
 
     Without `url`, GEMM_TUNER_DB, else a file in the user's data folder. Close it, or use it in a `with`. Raises
     UserError for what is no store of ours.
     """
     from tuner.store import open_store as opened
 
-    return opened(url or os.environ.get("GEMM_TUNER_DB"), upgrade=True)
+    store = opened(url or os.environ.get("GEMM_TUNER_DB"), upgrade=True)
+    store.take_in_misses()
+    return store
 
 
 def tune(

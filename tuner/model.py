@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -188,6 +188,30 @@ class Device:
         """Its kernels can compute products of this element type; bfloat16 takes whole-number arithmetic alone."""
         facts = self.facts
         return facts.fp64 if dtype == "float64" else facts.half_storage if dtype == "float16" else True
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON; `from_json` reads them back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Device:
+        """The value `to_json` wrote, or an entry of `gemm-tuner devices --json`. Raises UserError for anything else."""
+        try:
+            silicon, software = (_known(noun, data[noun.__name__.lower()]) for noun in (Silicon, Software))
+            facts: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in _known(Facts, data["facts"]).items()
+            }
+            return cls(
+                Silicon(**silicon), Software(**software), data["instance"], Facts(**facts), data.get("address", "")
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"this is no description of a device: {error!r}.") from error
+
+
+def _known(noun: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that are fields of a noun."""
+    return {field.name: values[field.name] for field in fields(noun) if field.name in values}
 
 
 @dataclass(frozen=True, order=True)

@@ -9,8 +9,10 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
 
-from tuner.gemm.launcher import real_type
+from tuner.model import DTYPES
+from tuner.verify import element_type
 
 Host = np.ndarray[Any, Any]
 
@@ -44,18 +46,20 @@ class Placed:
         self.shape = values.shape
         self.whole = np.full(layout.before + stride * batch + 16, np.nan, values.dtype)
         self.view(self.whole)[...] = values
-        buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=self.whole)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffer = cl.Buffer(queue.context, flags, hostbuf=self.whole.view(np.uint8))
         self.array = cla.Array(queue, values.shape, values.dtype, strides=self.strides, data=buffer, offset=self.offset)
 
     def view(self, whole: Host) -> Host:
         """The array's elements in a copy of the whole buffer."""
-        return np.ndarray(self.shape, whole.dtype, whole.data, self.offset, self.strides)
+        start = self.offset // whole.itemsize
+        return as_strided(whole[start:], self.shape, self.strides)
 
     def fetched(self, queue: cl.CommandQueue) -> Host:
         """The whole buffer as the device has it now, after the array's events."""
         whole, buffer = np.empty_like(self.whole), self.array.base_data
         assert isinstance(buffer, cl.Buffer)
-        cl.enqueue_copy(queue, whole, buffer, wait_for=self.array.events)
+        cl.enqueue_copy(queue, whole.view(np.uint8), buffer, wait_for=self.array.events)
         return whole
 
 
@@ -101,7 +105,7 @@ def operands(queue: cl.CommandQueue, p: Product) -> tuple[Placed, Placed, Placed
     rng = np.random.default_rng(p.seed)
     front = () if p.batch is None else (p.batch,)
     shapes = [(p.k, p.m) if p.trans_a else (p.m, p.k), (p.n, p.k) if p.trans_b else (p.k, p.n), (p.m, p.n)]
-    hosts = [np.asarray(rng.uniform(-1, 1, (*front, *shape)), dtype=np.dtype(p.dtype)) for shape in shapes]
+    hosts = [rng.uniform(-1, 1, (*front, *shape)).astype(element_type(p.dtype)) for shape in shapes]
     if p.alpha == 0:
         hosts[0][...] = hosts[1][...] = np.nan
     if p.beta == 0:
@@ -116,9 +120,9 @@ def check(queue: cl.CommandQueue, p: Product, a: Placed, b: Placed, c: Placed) -
         assert np.array_equal(placed.fetched(queue), placed.whole, equal_nan=True)
     found, expected = c.fetched(queue), c.whole.copy()
     value, magnitude = _reference(p, *(placed.view(placed.whole).astype(np.float64) for placed in (a, b, c)))
-    roundoff = np.finfo(real_type(p.dtype)).eps
-    stored = float(np.finfo(np.dtype(p.dtype)).eps) if np.dtype(p.dtype).itemsize == 2 else 0.0
-    bound = (4 + np.sqrt(p.k) * 4) * roundoff * magnitude + stored * np.abs(value) + 1e-30 + stored * 1e-4
+    dtype = DTYPES[p.dtype]
+    bound = (8 + 8 * np.sqrt(p.k)) * dtype.unit_roundoff * magnitude
+    bound += dtype.stored_roundoff * (np.abs(value) + bound) + dtype.stored_least
     wrong = ~(np.abs(c.view(found).astype(np.float64) - value) <= bound)
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.size} elements are wrong"
     c.view(expected)[...] = c.view(found)

@@ -26,7 +26,7 @@ Events = Sequence[cl.Event] | None
 
 def real_type(dtype: str) -> np.dtype[Any]:
     """The type of alpha and beta, in which sums are computed."""
-    return np.dtype(getattr(DTYPES[dtype], "real", dtype))
+    return np.dtype(DTYPES[dtype].real)
 
 
 class Programs:

@@ -14,8 +14,6 @@ from pathlib import Path
 from tuner.lookup.answer import Origin
 from tuner.model import Device, Problem, Silicon, Software
 from tuner.store.nouns import Miss
-from tuner.store.process import Process
-from tuner.store.spool import replace_misses, spool_file
 
 FLUSH_SECONDS = 1.0
 """The spool is written this long after a miss, so at most once in this time."""
@@ -87,14 +85,16 @@ class Misses:
 
     def flush(self) -> None:
         """Write what was counted since the last time, now."""
+        from tuner.store.process import Process
+        from tuner.store.spool import replace_misses, spool_file
+
         with self._flushing:
             fresh = list(self._taken_from_counters())
             if not fresh:
                 return
             try:
-                replace_misses(
-                    spool_file(self.folder, Process.current()), lambda taken: self._joined(fresh, taken).values()
-                )
+                path = spool_file(self.folder, Process.current())
+                replace_misses(path, lambda taken: self._joined(fresh, taken).values())
             except OSError as error:
                 _log.debug("misses cannot be written to %s: %s", self.folder, error)
 

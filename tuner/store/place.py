@@ -12,7 +12,6 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 from tuner.model import UserError
 
@@ -74,6 +73,8 @@ class Place:
 
 def _unquoted(name: str) -> str:
     """A path as it is in a URL, whose bytes need not be text."""
+    from urllib.parse import unquote  # slow to import, and few places are given as URLs
+
     return unquote(name, errors="surrogateescape")
 
 
