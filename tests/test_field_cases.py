@@ -2,6 +2,7 @@
 
  1  test_interchange::test_another_machines_smaller_time_never_wins
  1  test_interchange::test_an_imported_champion_is_never_executed_before_it_is_certified_here
+ 1  gemm/cases::test_a_planted_wrong_champion_is_never_run
  2  test_lookup::test_dtype_and_transposes_are_never_near
  3  test_field_cases::test_a_certificate_has_the_odd_the_doubled_and_the_short_shape
  3  test_search::test_the_winner_that_fails_its_certificate_is_out_and_the_next_is_promoted
@@ -58,9 +59,12 @@
 47  test_misses::test_what_is_asked_for_in_vain_is_counted
 48  test_lookup::test_another_devices_data_changes_no_answer
 49  test_lookup::test_another_driver_is_told_and_not_certified
+49  gemm/cases::test_what_was_found_wrong_is_not_tried_again_by_the_next_process
 50  test_store::test_a_damaged_trial_is_left_out_and_named
 50  test_interchange::test_a_malformed_file_is_refused_with_its_line_and_nothing_is_imported
 50  test_lookup::test_a_truncated_snapshot_serves_the_rest
+50  test_snapshot::test_damage_that_keeps_the_length_is_found_when_the_row_is_read
+51  gemm/cases::test_a_champion_of_another_driver_is_proven_here_first
 53  faults/test_store_kill::test_whatever_was_acknowledged_is_there
 53  faults/test_tuner_kill::test_kill_9_of_the_tuner_measures_nothing_twice
 54  test_interchange::test_a_new_field_is_kept
@@ -70,6 +74,7 @@
 55  test_store::test_a_network_file_system_is_told_and_gets_a_rollback_journal
 56  test_search::test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end
 58  test_lookup::test_an_exact_answer_is_the_stored_source_though_the_template_changed
+58  gemm/cases::test_a_certified_champion_is_run_from_its_stored_source_at_once
 59  test_field_cases::test_reports_in_a_loop_lose_no_trial
 59  test_field_cases::test_a_check_while_a_champion_is_being_published_finds_nothing_wrong
 60  test_store::test_six_processes_make_the_same_store_at_once
@@ -83,9 +88,11 @@
 66  test_field_cases::test_what_a_certificate_refused_is_never_the_best
 68  test_bench::test_a_driver_that_refuses_its_own_binary_gets_the_source
 69  test_field_cases::test_no_kernel_object_is_made_after_loading
+69  gemm/cases::test_a_warm_call_makes_no_kernel_and_asks_nobody
 70  test_cli::test_what_a_device_lacks_is_unsupported_and_no_failure
 70  test_field_cases::test_half_needs_no_extension
 72  test_bench::test_an_endless_compiler_meets_its_deadline
+74  gemm/cases::test_what_is_pinned_is_what_is_run_whatever_is_promoted_after
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def tune(
     chosen = {name: family for name, family in known.items() if not families or name in families}
     if problem.is_empty or problem.k == 0:
         raise UserError(f"{problem} is an empty product: there is nothing to tune.")
-    if problem.dtype == "float64" and not device.facts.fp64:
+    if not device.has(problem.dtype):
         raise UserError(f"{device.name} does not support {problem.dtype}; nothing can be tuned.")
     limit = 100 if evaluations is None and seconds is None else evaluations
     locks = os.environ.get("GEMM_TUNER_LOCKS")

@@ -502,6 +502,30 @@ def test_a_certified_champion_is_run_from_its_stored_source_at_once(
     assert (proving.proofs, sources) == (0, [rendered.source])
 
 
+def test_a_champion_of_another_driver_is_proven_here_first(proving: Counting, db: str, sources: list[str]) -> None:
+    with open_store(db, upgrade=True) as store:
+        config, rendered = naive(PROBLEM, SAME)
+        about = (DEVICE.silicon, replace(DEVICE.software, driver="before the update"), PROBLEM)
+        store.promote(*about, config, rendered, reason="won", time_ms=0.001, noise=0.0, checks=["all"])
+    assert (eye_times() == 1).all()
+    assert (proving.proofs, sources) == (1, [rendered.source])
+
+
+def test_what_is_pinned_is_what_is_run_whatever_is_promoted_after(
+    proving: Counting, db: str, sources: list[str]
+) -> None:
+    with open_store(db, upgrade=True) as store:
+        (config, pinned), (_, faster) = naive(PROBLEM, SAME), naive(PROBLEM)
+        for rendered in (pinned, faster):
+            store.certify(*key(PROBLEM), config, rendered.source_hash, ["all"])
+        store.pin(*key(PROBLEM), config, pinned, reason="by hand")
+        store.promote(*key(PROBLEM), config, faster, reason="won", time_ms=0.001, noise=0.0)
+    answer = proving.chooser.finder.lookup(DEVICE, PROBLEM)
+    assert (answer.origin, answer.config, answer.source()) == ("pinned", config, pinned.source)
+    assert (eye_times() == 1).all()
+    assert (proving.proofs, sources) == (0, [pinned.source])
+
+
 def test_a_withdrawn_champion_is_not_run_again(
     proving: Counting, db: str, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
