@@ -65,6 +65,8 @@ def gemm(
         c = cla.empty(queue, shape_of(a, b, trans_a, trans_b), a.dtype)
     if c.size == 0:
         return _nothing(a, b, c, trans_a, trans_b)
+    if not a.context == b.context == c.context == queue.context:
+        raise UserError("a, b, c and the queue must be of one context.")
     homes = _homes(a, b, c)
     alignment = mathematics.gcd(16, homes[0].start, homes[1].start, homes[2].start)
     chosen = chooser(db)
@@ -78,8 +80,6 @@ def gemm(
         call = found[2] if found else describe_call(a, b, c, trans_a, trans_b, math, alignment)
         found = _made_ready(key, chosen, call, found and found[1])
     _, launcher, call, counter = found
-    if not a.context == b.context == c.context == queue.context:
-        raise UserError("a, b, c and the queue must be of one context.")
     _refuse_overlap(a, b, c, homes)
     waits = [*(wait_for or ()), *a.events, *b.events, *c.events]
     if call.no_sum:
