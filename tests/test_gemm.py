@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ def test_gemm_on(device: Device, tmp_path: Path) -> None:
         "POCL_CACHE_DIR": str(tmp_path),
         "XDG_CACHE_HOME": str(tmp_path),
         "GEMM_TEST_DEVICE": device.address,
+        "GEMM_TEST_EXPECTED": json.dumps(device.to_json()),
     }
     command = [
         sys.executable,
