@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tuner.cli.output import percent, rate
+from tuner.cli.output import duration, percent, rate
 
 Row = dict[str, Any]
 """One product: how it was tuned, and how it came off beside the libraries."""
@@ -71,6 +71,8 @@ def page(name: str, data: Row, libraries: Sequence[Described]) -> list[str]:
     lines += [_line(columns), _line(["---"] * len(columns))]
     lines += [_line(_cells(row, present)) for row in data["shapes"]]
     lines += ["", _LEGEND, ""]
+    if data.get("launch_ms"):
+        lines.append(f"- a launch that does next to nothing takes {duration(data['launch_ms'])}")
     for library, found in data["summary"].items():
         lines.append(
             f"- {library}: geometric mean {found['geometric_mean']:.3f} over {found['shapes']} products, at least 1 in"
