@@ -28,6 +28,7 @@ from tests.store_conformance import (
 from tuner.model import Config, Problem, Record, UserError, Verdict, canonical_json
 from tuner.store import Foreign, Miss, Night, NightState, Store, TakenIn
 from tuner.store.imports import Item
+from tuner.store.reading import Reading
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 OTHER = replace(SILICON, compute_units=66)
@@ -146,6 +147,7 @@ class JournalConformance:
         assert store.history(*KEY) == [record(1)]
         runs = {one.run for one in store.history(*KEY, imported=True)[1:]}
         assert (len(runs), store.stats()["tables"]["run"]) == (1, 2)
+        assert [one.number for one in Reading(store).runs()] == [1]
         assert (store.foreign(), [one.pending for one in store.nominees()]) == (items[3:5], [True])
         assert (store.champions(), store.certificate(*KEY, "h7"), store.check()) == ([], None, [])
 
@@ -193,11 +195,13 @@ class JournalConformance:
         assert store.history(*KEY) == [record(number) for number in range(5)]
         assert store.prune(30, before=LATER) == found
 
-    def test_prune_keeps_the_samples_of_the_last_nights(self, store: Store) -> None:
-        numbers = []
-        for _ in range(3):
-            numbers.append(store.start_night("lab", HERE.host, {}))
-            store.add(replace(record(numbers[-1]), when=datetime.now(UTC).isoformat(timespec="microseconds")))
+    def test_prune_keeps_the_samples_of_the_last_nights(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        for date in (1, 2, 3):
+            began, ended = (f"2026-11-0{date}T0{hour}:00:00.000000+00:00" for hour in (1, 5))
+            monkeypatch.setattr("tuner.store.rows.now", lambda began=began: began)
+            for host in ("one", "other"):
+                store.start_night("lab", host, {})
+            store.add(replace(record(date), when=ended))
         assert store.prune(4).before is None
         assert (store.prune(2).trials, store.prune(2).trials) == (1, 0)
         assert [len(one.measurement.samples_ms) for one in store.history(*KEY)] == [1, 3, 3]

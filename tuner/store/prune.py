@@ -28,8 +28,9 @@ class Pruned:
 
 
 def start_of(connection: Connection, nights: int) -> str | None:
-    """When the last `nights` nights began; None if there were fewer."""
-    query = select(night.c.started).order_by(night.c.started.desc()).offset(nights - 1).limit(1)
+    """When the last `nights` nights began; None if there were fewer. Several jobs of one date (UTC) are one night."""
+    date = func.substr(night.c.started, 1, 10)
+    query = select(func.min(night.c.started)).group_by(date).order_by(date.desc()).offset(nights - 1).limit(1)
     found = connection.execute(query).scalar()
     return None if found is None else str(found)
 

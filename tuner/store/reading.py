@@ -33,7 +33,7 @@ from tuner.store.schema import (
     trial,
 )
 from tuner.store.store import Store
-from tuner.store.trials import LIBRARY, OURS
+from tuner.store.trials import IMPORTED_RUN, LIBRARY, OURS
 
 _CHUNK = 5000
 """Rows fetched at a time: enough to be quick, few enough to be nothing."""
@@ -147,9 +147,9 @@ class Reading:
             return rows.readable(found, read, "calibrations")
 
     def runs(self, problem: Problem | None = None, *, unfinished: bool = False) -> list[Run]:
-        """Runs of a problem (None: of any), oldest first; or only those that have not ended in order."""
+        """Our own runs of a problem (None: of any), oldest first; or only those that have not ended in order."""
         with self._store._read() as connection:
-            about = rows.conditions(connection, run, problem=problem)
+            about = [*rows.conditions(connection, run, problem=problem), ~IMPORTED_RUN]
             if unfinished:
                 about.append(run.c.finished.is_(None))
             nouns = rows.Nouns(connection)

@@ -18,6 +18,8 @@ LIBRARY = trial.c.family.like(f"{LIBRARY_PREFIX}%")
 """A library's trial, which a search must never see."""
 OURS = trial.c.imported_from.is_(None)
 """Another machine's smaller time must never win here."""
+IMPORTED_RUN = run.c.settings.like('{"imported_from":%')
+"""A run that another machine made: what an import notes of it."""
 
 
 def start_run(
