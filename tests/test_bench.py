@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ from tuner.model import (
 from tuner.opencl.refusal import Refused
 from tuner.verify import KINDS, CheckResult
 
+ROOT = Path(__file__).parent.parent
 SMALL = Problem.packed(33, 40, 24)
 
 
@@ -373,13 +375,21 @@ def test_a_contender_without_a_build_is_named(bench: Bench) -> None:
 class FakeClockDesk:
     """A desk whose device and checks are perfect, but for a clock that says what a test tells it to (ns)."""
 
-    def __init__(self, *intervals: tuple[int, int], checked: tuple[int, int] = (0, 0)) -> None:
+    def __init__(
+        self, *intervals: tuple[int, int], checked: tuple[int, int] = (0, 0), shares_cores: bool = True
+    ) -> None:
         self._intervals = list(intervals)
+        self.said: list[str] = []
         self.checks = 0
         self.launches = 0
         self.after_timing = CheckResult(True, 0.1)
         self.machine: Any = SimpleNamespace(
-            launch=self._launch, finish=lambda *_: None, interval_ns=lambda *_: self._intervals.pop(0), plain_queue=None
+            device=SimpleNamespace(facts=Facts(shares_cores=shares_cores)),
+            launch=self._launch,
+            keep_busy=lambda ms: self.said.append("busy" if ms > 0 else "idle"),
+            finish=lambda *_: None,
+            interval_ns=lambda *_: self._intervals.pop(0),
+            seconds=lambda *_, **__: 0.0,
         )
         self.checker: Any = SimpleNamespace(
             load=lambda *_, **__: None,
@@ -395,10 +405,11 @@ class FakeClockDesk:
 
     def _launch(self, *_: object) -> list[None]:
         self.launches += 1
+        self.said.append("launch")
         return [None]
 
     def load(self, *_: object) -> Any:
-        return SimpleNamespace(point_at=lambda _: None, program=None)
+        return SimpleNamespace(point_at=lambda _: None, program=SimpleNamespace(steps=(None,)))
 
     def say(self, _: Stage) -> None:
         pass
@@ -446,6 +457,63 @@ def test_short_kernels_are_timed_in_batches() -> None:
     assert desk.launches == 1 + 100 * (1 + len(measured.samples_ms))
 
 
+def test_a_batch_on_a_device_of_its_own_is_queued_behind_other_work() -> None:
+    """Else every kernel shorter than the host takes to enqueue it would seem to take the same time."""
+    desk: Any = FakeClockDesk((0, 10_000), *[(0, 1_000_000)] * 40, shares_cores=False)
+    run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
+    assert desk.said[:3] == ["launch", "busy", "launch"] and desk.said.count("busy") > 1
+    shared: Any = FakeClockDesk((0, 10_000), *[(0, 1_000_000)] * 40)
+    run_trial(shared, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
+    assert "busy" not in shared.said
+
+
+def test_a_batch_is_no_larger_than_a_queue() -> None:
+    desk: Any = FakeClockDesk((0, 1_000), *[(0, 1_000_000)] * 40, shares_cores=False)
+    desk.load = lambda *_: SimpleNamespace(point_at=lambda _: None, program=SimpleNamespace(steps=(None,) * 4))
+    run_trial(desk, Trial(SMALL, naive(SMALL), None, None, 2.0, None))
+    assert max(len(batch) for batch in " ".join(desk.said).split("busy")) <= len("launch ") * 100 + 2
+
+
+HELD = """
+import sys, tempfile
+from pathlib import Path
+from tuner.bench import choose, list_devices
+from tuner.model import Rendered, Step
+from tuner.opencl import drivers
+
+if __name__ == "__main__":
+    device = choose(list_devices(), sys.argv[1])
+    with tempfile.TemporaryDirectory() as vendors:
+        drivers.write_icd_files(Path(vendors, "icd"))
+        drivers.install(Path(vendors, "icd"))
+        import numpy as np
+        from tuner.opencl.run import Machine
+
+        machine = Machine(device)
+        source = "__kernel void one_more(__global int* x) { x[0]++; }"
+        program = machine.load(Rendered(source, "", (Step("one_more", (1,), (1,)),)), None)
+        count = np.zeros(1, np.int32)
+        buffer = machine.buffer(4, count)
+        program.steps[0][0].set_args(buffer)
+        times = [machine.seconds(program, calls, held=held) for calls in (1, 50) for held in (False, True)]
+        machine.keep_busy(1.0)
+        machine.read(buffer, count)
+        print(int(count[0]), all(time >= 0 for time in times))
+"""
+
+
+def test_calls_behind_a_device_kept_busy_are_all_made(device: Device, tmp_path: Path) -> None:
+    """A call may be made again if the device was not kept busy for long enough; none is left out."""
+    script = tmp_path / "held.py"
+    script.write_text(HELD)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    command = [sys.executable, str(script), device.address]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    made, timed_right = found.stdout.split()
+    assert int(made) >= 102 and timed_right == "True"
+
+
 def test_a_result_that_is_wrong_after_the_last_sample_has_no_time() -> None:
     desk: Any = FakeClockDesk(*[MS] * 40)
     desk.after_timing = CheckResult(False, 1e9, "one element is wrong")
@@ -468,8 +536,7 @@ def test_a_candidate_with_hope_is_checked_and_timed(checked: tuple[int, int]) ->
     assert desk.checks == 3 and desk.launches > 1
 
 
-def test_a_race_on_a_clock_that_stands_still_names_its_contender(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.bench.race.time", SimpleNamespace(perf_counter=lambda: 1.0))
+def test_a_race_on_a_clock_that_stands_still_names_its_contender() -> None:
     desk: Any = FakeClockDesk()
     answer = run_race(desk, Race(SMALL, ((naive(SMALL), None),), 3, 2.0))
     assert (answer.failed, answer.verdict) == (0, Verdict.BAD_CLOCK)

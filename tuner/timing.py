@@ -102,6 +102,10 @@ def event_ms(start_ns: int, end_ns: int) -> float:
     return duration / 1e6
 
 
+MOST_HELD_LAUNCHES = 400
+"""Kernels queued while a device is kept busy; NVIDIA's driver 580 queues about a thousand before the host waits."""
+
+
 def slope_ms(time_n_ms: float, time_2n_ms: float, n: int) -> float:
     """Milliseconds per call from the host's times of n and of 2n back-to-back calls, so that fixed costs cancel.
 

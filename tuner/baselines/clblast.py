@@ -30,11 +30,13 @@ class ClBlast:
         import pyopencl as cl
 
         from tuner.opencl.describe import find
+        from tuner.opencl.hold import Hold
 
         self._cl: Any = cl
         handle = find(device)
         self._context = cl.Context([handle])
         self._queue = cl.CommandQueue(self._context)
+        self._hold = None if device.facts.shares_cores else Hold(self._context, handle)
         self._queue_handle = ctypes.c_void_p(self._queue.int_ptr)
         path = loaded_library("libclblast")
         number = re.search(r"\.so\.(\d[\d.]*)$", os.path.realpath(path)) if path else None
@@ -80,6 +82,16 @@ class ClBlast:
         status = self._function(*self._arguments)
         if status:
             raise RuntimeError(f"CLBlast returned status {status}")
+
+    def seconds(self, calls: int) -> float | None:
+        """The host's time of that many products, queued while a device of its own is kept busy; None on a CPU."""
+        if self._hold is None:
+            return None
+        return self._hold.seconds(self._queue, calls, lambda: self._calls(calls))
+
+    def _calls(self, count: int) -> None:
+        for _ in range(count):
+            self.call()
 
     def finish(self) -> None:
         """Wait for the queue."""

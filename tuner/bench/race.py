@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 from tuner import timing
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 CALLS_MS = 4.0
 """N calls last this long at least, so that a slope is more than the clock's noise."""
+
+HELD_MS = 0.2
+"""Shorter calls are queued while the device is kept busy: enqueuing one may take longer than it does."""
 
 SHORTEST_MS = 0.001
 """No call is taken to be shorter when their number is chosen."""
@@ -55,6 +57,7 @@ class _Contender:
         self._request = request
         self._index = index
         self._calls = 1
+        self._held = False
         self._made = 0
 
     def warm_up(self) -> None:
@@ -63,6 +66,10 @@ class _Contender:
         self._desk.checker.run(self._bound, loaded, self._request.launch_s, first=True, contender=self._index)
         one_ms = self._seconds(1) * 1e3
         self._calls = max(1, math.ceil(CALLS_MS / max(one_ms, SHORTEST_MS)))
+        if one_ms < HELD_MS and not self._desk.machine.device.facts.shares_cores:
+            self._held = True
+            launches = 2 * len(self._bound.program.steps)
+            self._calls = max(1, min(self._calls, timing.MOST_HELD_LAUNCHES // launches))
         self._seconds(self._calls)
 
     def slope_ms(self) -> float:
@@ -91,12 +98,7 @@ class _Contender:
 
     def _seconds(self, calls: int) -> float:
         """The host's time of that many back-to-back calls."""
-        machine, queue = self._desk.machine, self._desk.machine.plain_queue
         # Many calls are short ones: they last a few CALLS_MS together.
         self._desk.say(Stage("time", self._request.launch_s * min(calls, 2), self._index))
         self._made += calls
-        before = time.perf_counter()
-        for _ in range(calls):
-            machine.launch(self._bound.program, queue)
-        machine.finish(queue)
-        return time.perf_counter() - before
+        return self._desk.machine.seconds(self._bound.program, calls, held=self._held)

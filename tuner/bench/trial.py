@@ -30,6 +30,9 @@ SHORT_KERNEL_MS = 0.05
 
 BATCH_MS = 1.0
 
+HOLD_ROOM = 1.5
+"""A device is kept busy for longer by this factor than the host took to enqueue the batch before."""
+
 
 def run_trial(desk: Desk, request: Trial) -> Measurement:
     """Correct first, timed after, and still correct after that; raises Refused if the driver or the device refuses."""
@@ -90,6 +93,8 @@ class _Clock:
         self._desk = desk
         self._bound = bound
         self._request = request
+        self._enqueuing_ms = 0.0
+        """What one product takes to enqueue where that is not the device's own time; it may be more than it runs."""
         self.calls = 0
         """Products computed so far."""
         bound.point_at(loaded)
@@ -99,12 +104,18 @@ class _Clock:
         calls = 1
         alone = self._sample(1)
         if alone < SHORT_KERNEL_MS:
-            calls = min(1000, math.ceil(BATCH_MS / alone))
+            calls = min(self._most_calls(), math.ceil(BATCH_MS / alone))
             self._sample(calls)
         samples = [alone] if calls == 1 else [self._sample(calls)]
         while not timing.enough(samples, self._request.best_ms):
             samples.append(self._sample(calls))
         return tuple(samples)
+
+    def _most_calls(self) -> int:
+        """Products of a batch: as many as a queue holds, where they are queued before they run."""
+        if self._desk.machine.device.facts.shares_cores:
+            return 1000
+        return max(1, timing.MOST_HELD_LAUNCHES // len(self._bound.program.steps))
 
     def _sample(self, calls: int) -> float:
         """One sample; an impossible time is taken once more before it becomes the verdict."""
@@ -121,7 +132,12 @@ class _Clock:
         machine, request = self._desk.machine, self._request
         self._desk.say(Stage("time", request.launch_s))
         self.calls += calls
+        if calls > 1 and self._enqueuing_ms:
+            machine.keep_busy(HOLD_ROOM * self._enqueuing_ms * calls)
+        before = time.perf_counter()
         events = [machine.launch(self._bound.program) for _ in range(calls)]
+        if not machine.device.facts.shares_cores:
+            self._enqueuing_ms = (time.perf_counter() - before) * 1e3 / calls
         machine.finish()
         time_ms = timing.event_ms(*machine.interval_ns(events[0][0], events[-1][-1])) / calls
         if timing.impossible(time_ms, request.problem.flop, request.peak_gflops):

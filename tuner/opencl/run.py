@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyopencl as cl
 
 from tuner.model import Built, CompilerInfo, Device, Rendered, Step, Verdict
 from tuner.opencl.describe import find
+from tuner.opencl.hold import Hold
 from tuner.opencl.logs import first_error, one_line, read_compiler_log, trim
 from tuner.opencl.refusal import Refused
 
@@ -179,6 +181,31 @@ class Machine:
                 cl.enqueue_nd_range_kernel(queue, kernel, step.global_size, step.local_size)
                 for kernel, step in program.steps
             ]
+
+    def keep_busy(self, ms: float) -> None:
+        """Give the device something to do for that long: what is enqueued meanwhile does not wait for the host."""
+        with refusals():
+            self.hold.enqueue(self.queue, ms)
+
+    def seconds(self, program: Program, calls: int, *, held: bool) -> float:
+        """The host's time of that many back-to-back products; `held`: however long it takes to enqueue them."""
+        if held:
+            with refusals():
+                return self.hold.seconds(self.plain_queue, calls, lambda: self._launch_plain(program, calls))
+        before = time.perf_counter()
+        self._launch_plain(program, calls)
+        self.finish(self.plain_queue)
+        return time.perf_counter() - before
+
+    def _launch_plain(self, program: Program, calls: int) -> None:
+        for _ in range(calls):
+            self.launch(program, self.plain_queue)
+
+    @cached_property
+    def hold(self) -> Hold:
+        """What keeps the device busy while short kernels are enqueued."""
+        with refusals():
+            return Hold(self.context, self._handle)
 
     def wait(self, event: Event) -> None:
         """Return when the command has ended."""
