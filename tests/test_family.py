@@ -365,11 +365,12 @@ def test_global_sizes_must_be_whole_multiples(tmp_path: Path) -> None:
         family.render(of(ts=8), PROBLEM, CPU)
 
 
-def test_a_scratch_buffer_must_apply_where_it_is_passed(tmp_path: Path) -> None:
+def test_a_launch_is_given_those_of_its_scratch_buffers_that_there_are(tmp_path: Path) -> None:
     toml = TOML.replace('when = "split"', 'when = "problem.k > 5000"', 1)
     family = load_family(write(tmp_path, toml))
-    with pytest.raises(UserError, match="gemm_sum runs, but its scratch buffer parts does not apply"):
-        family.render(of(ts=8), Problem(8, 8, 2000), CPU)
+    short, long = (family.render(of(ts=8), Problem(8, 8, k), CPU) for k in (2000, 6000))
+    assert (short.steps[-1].scratch, short.scratch) == ((), ())
+    assert long.steps[-1].scratch == ("parts",) and [name for name, _ in long.scratch] == ["parts"]
 
 
 def test_some_launch_must_apply(tmp_path: Path) -> None:

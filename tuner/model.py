@@ -163,6 +163,8 @@ class Facts:
     """Work-items that run in lock-step; 1 where none do, or where the driver does not say."""
     async_copy: bool = False
     """Work-items can copy from global to local memory without registers, by PTX's cp.async."""
+    matrix_unit: str = ""
+    """How our kernels can program its matrix unit: `mma`, by PTX's mma.sync on 16-bit elements; empty: not at all."""
     shares_cores: bool = False
     """The device computes on the cores our compilers run on, so nothing is timed while anything compiles."""
 

@@ -33,6 +33,7 @@ DOMAINS: Mapping[str, Domain] = {
     "device.fp64": ANY_BOOL,
     "device.sub_group_size": _POSITIVE,
     "device.async_copy": ANY_BOOL,
+    "device.matrix_unit": ANY_STR,
     "device.shares_cores": ANY_BOOL,
 }
 """Every name beside a family's own axes and derived sizes."""
@@ -69,6 +70,7 @@ def facts_of(problem: Problem, device: Device) -> dict[str, Value]:
         "device.fp64": facts.fp64,
         "device.sub_group_size": _positive(facts.sub_group_size),
         "device.async_copy": facts.async_copy,
+        "device.matrix_unit": facts.matrix_unit,
         "device.shares_cores": facts.shares_cores,
     }
     return values

@@ -147,10 +147,7 @@ class Family:
                 f"{launch.where}: {launch.kernel} would run {global_size} work-items in groups of {local_size}; "
                 "each global size must be a whole multiple of its local size."
             )
-        for name in launch.scratch:
-            if name not in scratch:
-                raise UserError(f"{launch.where}: {launch.kernel} runs, but its scratch buffer {name} does not apply.")
-        return Step(launch.kernel, global_size, local_size, launch.scratch)
+        return Step(launch.kernel, global_size, local_size, tuple(name for name in launch.scratch if name in scratch))
 
     def _default(self, values: Mapping[str, Any], where: str) -> Config:
         try:

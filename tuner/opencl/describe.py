@@ -33,8 +33,9 @@ class Found:
     device: Device
 
 
-ASYNC_COPY_CAPABILITY = 8
-"""NVIDIA's compute capability from which PTX has cp.async (PTX ISA, "Data Movement and Conversion Instructions")."""
+PTX_80_CAPABILITY = 8
+"""NVIDIA's compute capability from which PTX has cp.async, mma.sync m16n8k16 on 16-bit elements and redux.sync (PTX
+ISA: "Data Movement and Conversion", "Warp Level Matrix" and "Parallel Synchronization" instructions)."""
 
 
 def devices() -> list[Found]:
@@ -159,6 +160,7 @@ def _instance(handle: cl.Device, kind: str, ordinal: int) -> str:
 def _facts(handle: cl.Device, kind: str) -> Facts:
     sizes = tuple(int(size) for size in handle.max_work_item_sizes)
     extensions = frozenset(handle.extensions.split())
+    ptx_80 = (_ask(handle, "compute_capability_major_nv") or 0) >= PTX_80_CAPABILITY
     return Facts(
         local_mem_bytes=int(handle.local_mem_size),
         max_group_size=int(handle.max_work_group_size),
@@ -172,7 +174,8 @@ def _facts(handle: cl.Device, kind: str) -> Facts:
         extensions=tuple(sorted(extensions)),
         c_level=c_level(handle.opencl_c_version),
         sub_group_size=int(_ask(handle, "warp_size_nv") or _ask(handle, "wavefront_width_amd") or 1),
-        async_copy=(_ask(handle, "compute_capability_major_nv") or 0) >= ASYNC_COPY_CAPABILITY,
+        async_copy=ptx_80,
+        matrix_unit="mma" if ptx_80 else "",
         shares_cores=kind == "cpu",
     )
 
