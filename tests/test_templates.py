@@ -15,6 +15,9 @@ from tuner.model import DTYPES, MATHS, Config, Device, Problem, Silicon, Softwar
 from tuner.search.certify import EVERY_KIND
 
 FAMILIES = load_families()
+WEAKEST = Device(Silicon("any", "any", "gpu", 1, 1), Software("", "", "", ""), "any")
+EVERYWHERE = sorted(name for name, family in FAMILIES.items() if family.space(Problem(8, 8, 8), WEAKEST).size[0])
+"""Families that ask nothing special of a device; those that do have test files of their own."""
 
 
 def as_gpu(device: Device) -> Device:
@@ -66,7 +69,7 @@ def specialises_at_launch(device: Device) -> bool:
     return "Portable Computing Language" in device.software.platform
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_random_configurations_on_random_problems(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], as_gpu(bench.device)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -111,6 +114,13 @@ BASE = {
         {"pre_a": 1},
         {"pre_a": 1, "turn_a": 0, "pad_a": 2, "split_k": 2},
         {"fragments": 0, "stages": 1, "vw": 1, "chunk": 1},
+        {"vw": 1, "vw_b": 4},
+        {"vw": 4, "vw_b": 1, "turn_a": 0},
+        {"slices": 2, "unroll": 4, "tsk": 16},
+        {"slices": 4, "stages": 1, "split_k": 2, "pad_b": 1, "tsk": 32},
+        {"slices": 2, "ahead": 1, "lanes_m": 4, "tsm": 64, "tsk": 16, "order": "z", "vw": 2},
+        {"order": "columns", "lanes_m": 8, "tsm": 64, "tsk": 16},
+        {"order": "z", "lanes_m": 2, "tsn": 64, "tsk": 16},
     ],
     ids=str,
 )
@@ -121,7 +131,18 @@ def test_each_axis_of_register_tiled(bench: Bench, change: dict[str, int]) -> No
     check(bench, family, [(config, Problem.packed(*shape)) for shape in shapes], device)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+def test_operands_copied_by_launches_before(bench: Bench, trans: tuple[bool, bool]) -> None:
+    """Badly aligned ones are, whichever way they lie."""
+    family, device = FAMILIES["register_tiled"], as_gpu(bench.device)
+    trans_a, trans_b = trans
+    config = family.complete({**BASE, "pre_a": 1, "pre_b": 1})
+    problem = Problem.packed(67, 45, 51, trans_a=trans_a, trans_b=trans_b, batch=2)
+    narrow = Problem.packed(35, 33, 37, dtype="float16", trans_a=trans_a, trans_b=trans_b)
+    check(bench, family, [(config, problem), (config, narrow)], device)
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_every_kind_of_alpha_and_beta(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], bench.device
     problem = Problem.packed(37, 41, 29)
@@ -130,7 +151,7 @@ def test_every_kind_of_alpha_and_beta(bench: Bench, name: str) -> None:
     assert outcome.verdict is Verdict.CORRECT, outcome.message
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_the_smallest_shapes(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], bench.device
     problems = [Problem.packed(*shape) for shape in [(1, 1, 1), (1, 50, 3), (50, 1, 3), (2, 3, 200)]]
