@@ -429,7 +429,15 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+EVERYWHERE = [name for name, family in BUILT_IN.items() if family.space(Problem(8, 8, 8), GPU).size[0]]
+
+
+def test_only_families_with_a_test_file_of_their_own_ask_for_special_devices() -> None:
+    special = sorted(set(BUILT_IN) - set(EVERYWHERE))
+    assert special == ["matrix_unit"] and Path(__file__).with_name("test_matrix_unit.py").exists()
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_built_in_defaults_are_legal_and_render(name: str) -> None:
     family = BUILT_IN[name]
     for problem in PROBLEMS:
