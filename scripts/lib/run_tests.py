@@ -106,6 +106,8 @@ def _missing_drivers() -> Iterator[str]:
     icds = Path("/etc/OpenCL/vendors").glob("*.icd")
     if not any("pocl" in icd.read_text(errors="replace") for icd in icds):
         yield "tests on the system's PoCL: it is not installed (apt-get install pocl-opencl-icd)"
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        yield "tests of reports in a browser: there is none (apt-get install chromium)"
     if shutil.which("oclgrind") is None:
         yield "tests under oclgrind: it is not installed (apt-get install oclgrind)"
 

@@ -36,7 +36,7 @@ class Contents:
         """(name, path) of the pages that every page links to."""
         devices = [(device_name(one.id), device_page(one.id)) for one in self.facts.devices[:NAMED_DEVICES]]
         rest = [("Failures", "failures"), ("Regret", "regret"), ("Misses", "misses")]
-        return [("Overview", "index"), *devices, *rest]
+        return [("Overview", "index"), *rest, *devices]
 
     def index(self) -> Page:
         """The overview."""

@@ -23,6 +23,9 @@ from tuner.report.labels import (
 from tuner.report.numbers import Kind, age_of, date_of
 from tuner.report.statistics import geometric_mean
 
+ROWS = 520
+"""Of the table of champions: as many as fit a page of 300 kB."""
+
 
 def page(facts: Facts, device: DeviceFacts) -> Page:
     """The device's page."""
@@ -84,7 +87,7 @@ def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
         "What a look-up serves: median rate by the device's clock ± half of its 95 % interval. Ratios to libraries are"
         " times (above 1 ours is faster), paired in rounds by one clock; default / best by the device's clock."
     )
-    return [*blocks, Table.of("champions", caption, columns, rows)]
+    return [*blocks, Table.of("champions", caption, columns, rows, ROWS)]
 
 
 def _champion_row(facts: Facts, device: DeviceFacts, tuned: Tuned) -> list[Any]:
@@ -166,7 +169,6 @@ def _roofline(device: DeviceFacts) -> Sequence[Block]:
     layout = {
         "xaxis": log_axis("flop per byte of A, B and C, each counted once", [x for trace in data for x in trace["x"]]),
         "yaxis": log_axis("GFLOP/s", [y for trace in data for y in trace["y"]]),
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
     }
     roof = (
         "Lines are the measured peak and bandwidth." if device.peaks else "No roof is drawn: peaks were not measured."
@@ -254,7 +256,6 @@ def _sweep(device: DeviceFacts, kind: str, group: Sequence[Tuned]) -> Figure | N
     layout = {
         "xaxis": axis("m = n = k", rangemode="tozero"),
         "yaxis": axis("GFLOP/s", rangemode="tozero"),
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
     }
     return Figure(f"sweep-{kind.replace(' ', '-')}", f"Rate over size, {kind}", caption, data, layout, 420, wide=True)
 
@@ -285,13 +286,16 @@ def _drivers(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     return [table, *_calibration(facts, device)]
 
 
+READINGS = {"kernel_ms": "kernel (ms)", "copy_gb_per_s": "copy (GB/s)", "sm_clock_mhz": "SM clock (MHz)"}
+
+
 def _calibration(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     mine = [
         one
         for one in facts.calibrations
         if one.silicon == device.id.silicon and one.software in device.softwares and one.reading
     ]
-    names = [name for name in ("kernel_ms", "copy_gb_per_s", "sm_clock_mhz") if any(name in c.reading for c in mine)]
+    names = [name for name in READINGS if any(name in one.reading for one in mine)]
     changes = [
         (later.when, short(later.software.driver, 24))
         for earlier, later in pairwise(mine)
@@ -302,8 +306,8 @@ def _calibration(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
         found = [(one.when, one.reading[name]) for one in mine if name in one.reading]
         caption = f"{len(found)} calibrations of this device, driver changes marked."
         data = [points(name, [when for when, _ in found], numbers([value for _, value in found]))]
-        layout = {"xaxis": axis("", type="date"), "yaxis": axis(name.replace("_", " ")), **marks(changes)}
-        figures.append(Figure(f"calibration-{name}", f"Calibration: {name}", caption, data, layout, 260))
+        layout = {"xaxis": axis("", type="date"), "yaxis": axis(READINGS[name]), **marks(changes)}
+        figures.append(Figure(f"calibration-{name}", f"Calibration: {READINGS[name]}", caption, data, layout, 260))
     return figures
 
 

@@ -97,8 +97,8 @@ def heat_map(
     }
     many = len(down) > 60
     layout = {
-        "xaxis": axis("", side="top", type="category", tickangle=0 if len(across) <= 3 else -30),
-        "yaxis": axis("", autorange="reversed", type="category", showticklabels=not many),
+        "xaxis": axis("", side="top", type="category", showgrid=False, tickangle=0 if len(across) <= 3 else -30),
+        "yaxis": axis("", autorange="reversed", type="category", showgrid=False, showticklabels=not many),
         "meta": {"unknown": True},
     }
     return Figure(id, title, caption, [trace], layout, height=min(900, 120 + max(8, 22 * len(down))), wide=True)

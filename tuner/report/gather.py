@@ -48,8 +48,6 @@ class KeyFacts:
     verdicts: Mapping[Verdict, int] = field(hash=False)
     times: Mapping[Config, float] = field(hash=False)
     """ms of each configuration whose last word is a correct result."""
-    sources: Mapping[str, float] = field(hash=False)
-    """The same by source hash."""
     first: str
     last: str
 
@@ -294,13 +292,11 @@ def _key_facts(lines: Sequence[TrialLine]) -> KeyFacts:
     """The last word on each source counts: what failed later has no time, however fast it seemed."""
     last = {line.source_hash: line for line in lines}
     times: dict[Config, float] = {}
-    sources: dict[str, float] = {}
-    for source, line in last.items():
+    for line in last.values():
         if line.time_ms is not None:
-            sources[source] = line.time_ms
             times[line.config] = min(line.time_ms, times.get(line.config, line.time_ms))
     verdicts = Counter(line.verdict for line in lines)
-    return KeyFacts(len(lines), verdicts, times, sources, lines[0].when, lines[-1].when)
+    return KeyFacts(len(lines), verdicts, times, lines[0].when, lines[-1].when)
 
 
 def _served(

@@ -38,7 +38,7 @@ def _figure(
     if steps:
         end = max([steps[-1][0], *(one.when for one in again)])
         steps.append((end, steps[-1][1]))
-    shape = {"line": {"shape": "hv"}, "meta": "main"}
+    shape = {"line": {"shape": "hv"}, "mode": "lines+markers", "meta": "main"}
     data = [line("published", [when for when, _ in steps], [rate for _, rate in steps], **shape), measured]
     changes = _driver_changes(records, events, softwares)
     words = f"{len(changes)} changes of the driver, marked." if changes else "The driver did not change."

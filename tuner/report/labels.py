@@ -70,8 +70,10 @@ def apart(configs: Sequence[Config]) -> list[str]:
         for axis in {axis for config in configs for axis, _ in config.values}
         if len({config.as_dict().get(axis) for config in configs}) == 1
     }
+    families = {config.family for config in configs}
     names = []
     for number, config in enumerate(configs, 1):
         values = [f"{axis}={value}" for axis, value in config.values if axis not in alike]
-        names.append(short(f"{number}: {' '.join([config.family, *values])}"))
+        words = values if len(families) == 1 and values else [config.family, *values]
+        names.append(short(f"{number}: {' '.join(words)}", 60))
     return names

@@ -86,10 +86,9 @@ def _rates(facts: Facts) -> Figure | None:
     count = sum(len(trace["x"]) for trace in data)
     caption = f"Rate of every champion ({count}) over the work of its product, by device; both axes logarithmic."
     layout = {
-        "xaxis": log_axis("flop of the product", [x for trace in data for x in trace["x"]]),
+        "xaxis": log_axis("flop of the product", [x for trace in data for x in trace["x"]], exponentformat="power"),
         "yaxis": log_axis("GFLOP/s", [y for trace in data for y in trace["y"]]),
         "showlegend": True,
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
     }
     return Figure("rates", "Champions", caption, data, layout, height=380, wide=True)
 

@@ -61,7 +61,8 @@ class Portfolio:
 def portfolio(times: Mapping[Problem, Mapping[Config, float]], most: int = PORTFOLIO) -> Portfolio:
     """Add, one by one, the configuration that lowers most the geometric mean over shapes of (best chosen ms / best ms).
 
-    A shape on which none of the chosen was measured counts as UNCOVERED. Ends when nothing is gained. Greedy choice is
+    Only configurations measured on two shapes at least come into question, unless there is none. A shape on which none
+    of the chosen was measured counts as UNCOVERED. Ends when nothing is gained. Greedy choice is
     within a factor 1 - 1/e of the best choice for such coverage: G. Nemhauser, L. Wolsey, M. Fisher, "An analysis of
     approximations for maximizing submodular set functions I", Math. Programming 14 (1978).
     """
@@ -70,6 +71,7 @@ def portfolio(times: Mapping[Problem, Mapping[Config, float]], most: int = PORTF
     for problem in best:
         for config, ms in times[problem].items():
             costs[config][problem] = math.log(ms / best[problem])
+    costs = {config: cost for config, cost in costs.items() if len(cost) > 1} or costs
     current = dict.fromkeys(best, math.log(UNCOVERED))
     chosen: list[Config] = []
     steps: list[tuple[int, float | None]] = []

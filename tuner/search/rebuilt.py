@@ -23,32 +23,33 @@ DIGITS = 5
 """Significant digits of drawn numbers."""
 
 
-def rebuild(records: Iterable[Record], name: str | None = None) -> Study:
-    """A study in memory of one family's trials, oldest first: the objective is ms, a failure has no value.
+def rebuild(records: Iterable[Record]) -> Study:
+    """A study in memory of the correct ones among one family's trials, oldest first; the objective is ms.
 
     Every axis is categorical over the values it was tried with, in their order.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(study_name=name, sampler=optuna.samplers.RandomSampler(seed=0))
-    study.add_trials(trials_of(list(records)))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    correct = [record for record in records if record.measurement.time_ms is not None]
+    study.add_trials(trials_of(correct, described=False))
     return study
 
 
-def trials_of(records: Sequence[Record]) -> list[FrozenTrial]:
-    """The records as Optuna's finished trials."""
+def trials_of(records: Sequence[Record], *, described: bool = True) -> list[FrozenTrial]:
+    """The records as Optuna's finished trials; a failure has no value. `described`: with verdict, samples and so on."""
     choices: dict[str, set[Scalar]] = {}
     for record in records:
         for axis, value in record.config.values:
             choices.setdefault(axis, set()).add(value)
     space = {axis: CategoricalDistribution(sorted(values, key=_order)) for axis, values in choices.items()}
-    return [_trial(record, space) for record in records]
+    return [_trial(record, space, described) for record in records]
 
 
 def _order(value: object) -> tuple[bool, int, str]:
     return isinstance(value, str), value if isinstance(value, int) else 0, str(value)
 
 
-def _trial(record: Record, space: dict[str, CategoricalDistribution]) -> FrozenTrial:
+def _trial(record: Record, space: dict[str, CategoricalDistribution], described: bool) -> FrozenTrial:
     found = record.measurement
     params = record.config.as_dict()
     trial = create_trial(
@@ -56,17 +57,22 @@ def _trial(record: Record, space: dict[str, CategoricalDistribution]) -> FrozenT
         value=found.time_ms,
         params=params,
         distributions={axis: space[axis] for axis in params},
-        user_attrs={
-            "verdict": found.verdict.value,
-            "message": found.message[:500],
-            "run": record.run,
-            "source_hash": record.source_hash,
-            "samples_ms": list(found.samples_ms),
-        },
+        user_attrs=_described(record) if described else {},
     )
     ended = _moment(record.when)
     trial.datetime_start = trial.datetime_complete = ended
     return trial
+
+
+def _described(record: Record) -> dict[str, Any]:
+    found = record.measurement
+    return {
+        "verdict": found.verdict.value,
+        "message": found.message[:500],
+        "run": record.run,
+        "source_hash": record.source_hash,
+        "samples_ms": list(found.samples_ms),
+    }
 
 
 def _moment(when: str) -> datetime:

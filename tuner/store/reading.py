@@ -17,7 +17,7 @@ from sqlalchemy import Row, func, select
 from tuner.model import Certificate, Config, Problem, Record, Silicon, Software, Verdict
 from tuner.store import certificates, champions, rows
 from tuner.store.champions import Event
-from tuner.store.keys import Key
+from tuner.store.keys import Key, checked_config
 from tuner.store.nouns import Calibration, Peak
 from tuner.store.schema import (
     calibration,
@@ -101,7 +101,7 @@ class Reading:
         """
         with self._store._read() as connection:
             nouns = rows.Nouns(connection)
-            configs: dict[tuple[str, str], Config] = {}
+            configs = _Configs()
             about = [*rows.conditions(connection, trial, problem=problem), ~LIBRARY, OURS]
             columns = (trial.c.problem_id, trial.c.silicon_id, trial.c.software_id)
             query = select(*columns, *_LINE).where(*about).order_by(*columns, trial.c.id)
@@ -244,12 +244,30 @@ _LINE = (
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
-def _line_of(row: Any, configs: dict[tuple[str, str], Config]) -> TrialLine | None:
+class _Configs:
+    """Configurations read once each; what they are made of is shared, for there are many and their axes are few."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Config] = {}
+        self._parts: dict[str, Any] = {}
+
+    def of(self, family: str, text: str) -> Config:
+        """The configuration in two columns. Raises one of rows.UNREADABLE."""
+        found = self._known.get((family, text))
+        if found is None:
+            read = checked_config(family, json.loads(text))
+            found = Config(self._shared(read.family), tuple(self._shared(part) for part in read.values))
+            self._known[family, text] = found
+        return found
+
+    def _shared(self, part: Any) -> Any:
+        return self._parts.setdefault(repr(part), part)
+
+
+def _line_of(row: Any, configs: _Configs) -> TrialLine | None:
     _, _, _, number, run_number, family, text, source_hash, verdict, time_ms, when, message, log_hash = row
-    config = configs.get((family, text))
     try:
-        if config is None:
-            config = configs[family, text] = rows.config_of(row)
+        config = configs.of(family, text)
         found = _VERDICTS[verdict]
     except rows.UNREADABLE:
         return None

@@ -7,7 +7,7 @@
   function template() {
     const axis = {
       gridcolor: css("--line"), linecolor: css("--soft"), zerolinecolor: css("--line"), tickcolor: css("--soft"),
-      ticks: "outside", ticklen: 4, showline: true, automargin: true, title: { standoff: 8, font: { size: 12 } },
+      ticks: "outside", ticklen: 4, exponentformat: "none", showline: true, automargin: true, title: { standoff: 8, font: { size: 12 } },
     };
     return {
       layout: {
@@ -16,7 +16,7 @@
         colorway: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => css(`--s${n}`)), xaxis: axis, yaxis: axis,
         hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") } },
         hovermode: "closest", bargap: 0.35,
-        legend: { font: { size: 11 } }, annotationdefaults: { font: { size: 10, color: css("--soft") } },
+        legend: { font: { size: 11 }, orientation: "h", x: 0, y: 1.02, yanchor: "bottom" }, annotationdefaults: { font: { size: 10, color: css("--soft") } },
         shapedefaults: { line: { color: css("--soft") } },
       },
       data: {
@@ -138,7 +138,7 @@
       count.textContent = `${shown} of ${rows.length} rows`;
     });
     tools.append(label, count);
-    box.prepend(tools);
+    box.querySelector(".scroll").before(tools);
   }
 
   function openTarget() {
