@@ -441,6 +441,8 @@ def test_only_families_with_a_test_file_of_their_own_ask_for_special_devices() -
 def test_built_in_defaults_are_legal_and_render(name: str) -> None:
     family = BUILT_IN[name]
     for problem in PROBLEMS:
+        if name == "skinny" and min(problem.m, problem.n) > 16:
+            continue
         for device in (CPU, GPU):
             config = family.default(problem, device)
             assert family.render(config, problem, device).steps

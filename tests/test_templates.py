@@ -30,11 +30,15 @@ def dtypes_of(device: Device) -> list[str]:
     return [name for name in DTYPES if device.has(name)]
 
 
-def random_problem(rng: np.random.Generator, device: Device) -> Problem:
+def random_problem(rng: np.random.Generator, device: Device, family: str = "register_tiled") -> Problem:
+    """One that the family takes."""
     if rng.random() < 0.3:  # sizes that tiles divide
         m, n, k = (int(size) for size in rng.choice([64, 96, 128, 192], 3))
     else:
         m, n, k = (int(size) for size in rng.integers(1, 150, 3))
+    if family == "skinny":
+        short = int(rng.integers(1, 17))
+        m, n = (short, n) if rng.random() < 0.5 else (m, short)
     trans_a, trans_b = (bool(flag) for flag in rng.integers(0, 2, 2))
     return Problem.packed(
         m,
@@ -75,7 +79,7 @@ def test_random_configurations_on_random_problems(bench: Bench, name: str) -> No
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     every = []
     for _ in range((12 if name == "register_tiled" else 6) // (3 if specialises_at_launch(device) else 1)):
-        problem = random_problem(rng, device)
+        problem = random_problem(rng, device, name)
         config = random_config(rng, family, problem, device)
         every.append((config, problem))
     check(bench, family, every, device)
@@ -145,7 +149,7 @@ def test_operands_copied_by_launches_before(bench: Bench, trans: tuple[bool, boo
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_every_kind_of_alpha_and_beta(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], bench.device
-    problem = Problem.packed(37, 41, 29)
+    problem = Problem.packed(7 if name == "skinny" else 37, 41, 29)
     config = family.default(problem, device)
     outcome = bench.check([Case(problem, family.render(config, problem, device), EVERY_KIND, repeats=2)])
     assert outcome.verdict is Verdict.CORRECT, outcome.message
@@ -201,6 +205,94 @@ def test_vector_shares_panels_evenly() -> None:
     sizes = family.derive(config, Problem.packed(64, 136, 64), device)
     assert (sizes["columns_of_items"], sizes["block_columns"]) == (3, 48)
     assert (sizes["rows_of_items"], sizes["block_rows"]) == (1, 64)
+
+
+SKINNY = {
+    **{
+        "lanes": 1,
+        "slices": 1,
+        "vw": 4,
+        "wpt": 1,
+        "rows": 4,
+        "unroll": 1,
+        "staged": 0,
+        "reduce": "local",
+        "split_k": 1,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"lanes": 8, "slices": 4, "staged": 1, "unroll": 2},
+        {"lanes": 4, "slices": 8, "rows": 3, "wpt": 2, "split_k": 2},
+        {"slices": 16, "rows": 2, "vw": 2, "staged": 1, "split_k": 2},
+        {"lanes": 4, "rows": 6, "vw": 8, "wpt": 2, "unroll": 2},
+    ],
+    ids=str,
+)
+def test_each_way_of_skinny(bench: Bench, change: dict[str, Any]) -> None:
+    """Few rows and few columns, the large operand along its long side and along k, with edges and without."""
+    family, device = FAMILIES["skinny"], as_gpu(bench.device)
+    config = family.complete({**SKINNY, **change})
+    shapes = [(5, 67, 83)] if specialises_at_launch(device) else [(4, 128, 64), (5, 67, 83), (67, 16, 96)]
+    every = [
+        (config, Problem.packed(*shape, trans_a=trans_a, trans_b=trans_b))
+        for shape in shapes
+        for trans_a, trans_b in [(False, False), (True, True)]
+    ]
+    legal = [(config, problem) for config, problem in every if family.broken_rule(config, problem, device) is None]
+    assert len(legal) > len(every) / 2, [family.broken_rule(config, problem, device) for config, problem in every]
+    check(bench, family, legal, device)
+
+
+def test_sub_groups_add_up_sums(bench: Bench) -> None:
+    """Where the device has shuffles or functions for it: sums over all lanes, over some, over several sub-groups."""
+    family, device = FAMILIES["skinny"], bench.device
+    choices = [{"lanes": 32}, {"lanes": 64, "rows": 1}, {"lanes": 16, "slices": 4}, {"lanes": 8, "slices": 64, "vw": 1}]
+    every = [
+        (family.complete({**SKINNY, "reduce": "sub_group", **choice}), Problem.packed(*shape, dtype=dtype))
+        for choice in choices
+        for shape in [(3, 70, 300), (70, 3, 300)]
+        for dtype in dtypes_of(device)
+    ]
+    legal = [(config, problem) for config, problem in every if family.broken_rule(config, problem, device) is None]
+    check(bench, family, legal, device)
+    assert bool(legal) == bool(device.facts.sub_group_reduce)
+
+
+def test_skinny_is_for_few_rows_or_columns_alone(any_device: Device) -> None:
+    """So that no search of another product spends anything on it."""
+    sizes = {
+        shape: FAMILIES["skinny"].space(Problem.packed(*shape), any_device).size[0]
+        for shape in [(17, 17, 512), (4096, 4096, 4096), (16, 4096, 4096), (4096, 1, 4096)]
+    }
+    assert [bool(size) for size in sizes.values()] == [False, False, True, True]
+
+
+def test_every_default_of_skinny_is_legal_somewhere(any_device: Device) -> None:
+    """On a GPU with shuffles, on one without, or on a CPU; and each kind of device has one for every row count."""
+    family = FAMILIES["skinny"]
+    facts = dataclasses.replace(
+        any_device.facts, sub_group_size=32, max_group_size=1024, max_item_sizes=(1024, 1024, 64), local_mem_bytes=49152
+    )
+    large = dataclasses.replace(facts, local_mem_bytes=262144)
+    gpu = Silicon("Acme", "Anvil 9", "gpu", 132, 141)
+    shuffling = Device(gpu, any_device.software, "gpu", dataclasses.replace(facts, sub_group_reduce="ptx"))
+    plain = Device(gpu, any_device.software, "gpu", dataclasses.replace(facts, sub_group_reduce=""))
+    cpu = Device(dataclasses.replace(gpu, kind="cpu", compute_units=2), any_device.software, "cpu", large)
+    used = set()
+    for device in (shuffling, plain, cpu):
+        for short in range(1, 17):
+            for shape in [(short, 4096, 4096), (4096, short, 4096)]:
+                for trans_b in (False, True):
+                    problem = Problem.packed(*shape, trans_b=trans_b)
+                    used |= {c for c in family.defaults if family.broken_rule(c, problem, device) is None}
+                    first = family.default(problem, device)
+                    assert (int(first["lanes"]) * int(first["slices"]) >= 32) == (device is not cpu)
+    assert used == set(family.defaults)
 
 
 def test_asynchronous_copies(bench: Bench) -> None:

@@ -165,6 +165,9 @@ class Facts:
     """Work-items can copy from global to local memory without registers, by PTX's cp.async."""
     matrix_unit: str = ""
     """How our kernels can program its matrix unit: `mma`, by PTX's mma.sync on 16-bit elements; empty: not at all."""
+    sub_group_reduce: str = ""
+    """How the work-items of a sub-group add up a value each: `ptx` (shuffles as inline PTX, for sub-groups of 32),
+    `functions` (OpenCL C's sub_group_reduce_add, without a build option), or not at all."""
     shares_cores: bool = False
     """The device computes on the cores our compilers run on, so nothing is timed while anything compiles."""
 

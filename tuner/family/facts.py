@@ -34,6 +34,7 @@ DOMAINS: Mapping[str, Domain] = {
     "device.sub_group_size": _POSITIVE,
     "device.async_copy": ANY_BOOL,
     "device.matrix_unit": ANY_STR,
+    "device.sub_group_reduce": ANY_STR,
     "device.shares_cores": ANY_BOOL,
 }
 """Every name beside a family's own axes and derived sizes."""
@@ -71,6 +72,7 @@ def facts_of(problem: Problem, device: Device) -> dict[str, Value]:
         "device.sub_group_size": _positive(facts.sub_group_size),
         "device.async_copy": facts.async_copy,
         "device.matrix_unit": facts.matrix_unit,
+        "device.sub_group_reduce": facts.sub_group_reduce,
         "device.shares_cores": facts.shares_cores,
     }
     return values

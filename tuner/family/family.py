@@ -189,7 +189,12 @@ _TRIAL_DEVICES = (
     _trial_device("cpu", Facts(shares_cores=True)),
     _trial_device("gpu", Facts(49152, 1024, (1024, 1024, 64), 2**34, 2**32, fp64=True, c_level=300)),
 )
-_TRIAL_PROBLEMS = (Problem(256, 256, 256), Problem(256, 256, 256, dtype="float64"))
+_TRIAL_PROBLEMS = (
+    Problem(256, 256, 256),
+    Problem(256, 256, 256, dtype="float64"),
+    Problem(8, 256, 256),
+    Problem(1, 256, 256),
+)
 
 
 def load_family(toml_path: Path) -> Family:

@@ -37,6 +37,9 @@ PTX_80_CAPABILITY = 8
 """NVIDIA's compute capability from which PTX has cp.async, mma.sync m16n8k16 on 16-bit elements and redux.sync (PTX
 ISA: "Data Movement and Conversion", "Warp Level Matrix" and "Parallel Synchronization" instructions)."""
 
+SHUFFLE_CAPABILITY = 7
+"""From which shfl.sync is sure to be there (PTX ISA 6.0), and work-items of a sub-group are told apart as it needs."""
+
 
 def devices() -> list[Found]:
     """Every device of every platform, in the loader's order; what fails to describe itself is left out."""
@@ -176,8 +179,16 @@ def _facts(handle: cl.Device, kind: str) -> Facts:
         sub_group_size=int(_ask(handle, "warp_size_nv") or _ask(handle, "wavefront_width_amd") or 1),
         async_copy=ptx_80,
         matrix_unit="mma" if ptx_80 else "",
+        sub_group_reduce=_sub_group_reduce(handle),
         shares_cores=kind == "cpu",
     )
+
+
+def _sub_group_reduce(handle: cl.Device) -> str:
+    """By what a program built without options can rely on; cl_khr_subgroups alone may want -cl-std=CL2.0."""
+    if (_ask(handle, "compute_capability_major_nv") or 0) >= SHUFFLE_CAPABILITY and _ask(handle, "warp_size_nv") == 32:
+        return "ptx"
+    return "functions" if "cl_intel_subgroups" in handle.extensions.split() else ""
 
 
 def _ask(handle: cl.Device, attribute: str) -> Any:
