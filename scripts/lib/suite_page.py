@@ -65,7 +65,8 @@ def page(name: str, data: Row, libraries: Sequence[Described]) -> list[str]:
     present = [library for library in libraries if not library.absent]
     device, software = data["device"]["silicon"]["name"], data["device"]["software"]
     lines = [f"# {name}", "", f"{device}, {software['platform']}, driver {software['driver']}; host: {data['host']}."]
-    lines += [f"{data['dtype']}; {data['when']}; gemm-tuner {data['version']}; `{data['command']}`", ""]
+    kind = data["dtype"] + ("" if data["math"] == "strict" else f", {data['math']}")
+    lines += [f"{kind}; {data['when']}; gemm-tuner {data['version']}; `{data['command']}`", ""]
     titles = [title for library in present for title in (library.name, f"{library.name} / ours")]
     columns = ["m×n×k", "ours", *titles, "configuration", "evaluated", "seconds"]
     lines += [_line(columns), _line(["---"] * len(columns))]
