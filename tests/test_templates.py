@@ -164,7 +164,7 @@ def test_the_smallest_shapes(bench: Bench, name: str) -> None:
 
 TILES = {
     **{"wptm": 4, "wptn": 2, "vw": 4, "mc": 16, "nc": 32, "kc": 64, "pack_a": 0, "pack_b": 2},
-    **{"rows_outside": 1, "prefetch_b": 0, "prefetch_c": 0, "unroll": 1},
+    **{"rows_outside": 1, "prefetch_b": 0, "prefetch_c": 0, "split_k": 1, "unroll": 1},
 }
 """Of 4 x 8 elements, in blocks of 16 x 32."""
 ASKING = {"prefetch_b": 1, "prefetch_c": 1}
@@ -182,6 +182,8 @@ VECTOR_CASES: list[tuple[dict[str, int], dict[str, Any]]] = [
     ({"wptm": 7, "wptn": 3}, {"m": 43, "n": 71, "k": 31, "dtype": "float64"}),
     ({"mc": 4096, "nc": 2048, "kc": 192}, {"m": 40, "n": 56, "k": 200, "batch": 2, "dtype": "float64"}),
     (ASKING, {"m": 37, "n": 75, "k": 141}),
+    ({"split_k": 4}, {"m": 13, "n": 27, "k": 515, "batch": 2}),
+    ({"split_k": 2, "pack_a": 1, "pack_b": 1}, {"m": 9, "n": 8, "k": 300, "dtype": "bfloat16", "trans_a": True}),
     ({"kc": 192}, {"m": 33, "n": 39, "k": 70, "dtype": "float16"}),
     ({"kc": 192, "pack_b": 0, "rows_outside": 0, **ASKING}, {"m": 11, "n": 40, "k": 190, "dtype": "bfloat16"}),
     ({"kc": 192, "pack_a": 1, "pack_b": 1}, {"m": 23, "n": 41, "k": 65, "dtype": "float16", "trans_b": True}),
