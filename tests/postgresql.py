@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 DATABASE_USER = "tuner"
 
@@ -34,6 +35,7 @@ class Server:
     programs: Path
     folder: Path
     _numbers: Iterator[int] = field(default_factory=itertools.count, compare=False)
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list, compare=False)
 
     def url(self, database: str) -> str:
         """The URL of one of its databases."""
@@ -55,6 +57,29 @@ class Server:
         database = url.partition("?")[0].rpartition("/")[2]
         return self.run("psql", "--no-align", "--tuples-only", "--command", statement, database).strip()
 
+    def start(self) -> None:
+        """Start it, as a child of ours rather than pg_ctl's: who started a process also has to bury it."""
+        # Nothing on the network; no promise to survive a power cut, of which tests have none.
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.folder),
+            "fsync": "off",
+            "deadlock_timeout": "100ms",
+        }
+        options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        command = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), *options]
+        with (self.folder / "log").open("a") as log:
+            rest: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self._running.append(subprocess.Popen(command, user=_servant(), cwd="/", **rest))
+        _wait_for(self._running[-1], self)
+
+    def stop(self) -> None:
+        """Stop it at once: what it holds is thrown away."""
+        for running in self._running:
+            running.send_signal(signal.SIGQUIT)
+            running.wait(timeout=60)
+        self._running.clear()
+
 
 @contextmanager
 def serving(found: Path) -> Iterator[Server]:
@@ -64,27 +89,14 @@ def serving(found: Path) -> Iterator[Server]:
         user = _servant()
         if user is not None:
             os.chown(folder, user, -1)
-        data = folder / "data"
         first = ("--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--username", DATABASE_USER)
-        _checked([str(found / "initdb"), "--pgdata", str(data), *first], user)
-        # Nothing on the network; no promise to survive a power cut, of which tests have none.
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": name,
-            "fsync": "off",
-            "deadlock_timeout": "100ms",
-        }
-        options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        # A child of ours rather than pg_ctl's: who started a process also has to bury it.
-        with (folder / "log").open("w") as log:
-            command = [str(found / "postgres"), "-D", str(data), *options]
-            running = subprocess.Popen(command, user=user, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        _checked([str(found / "initdb"), "--pgdata", str(folder / "data"), *first], user)
+        server = Server(found, folder)
         try:
-            _wait_for(running, Server(found, folder))
-            yield Server(found, folder)
+            server.start()
+            yield server
         finally:
-            running.send_signal(signal.SIGQUIT)  # at once: what it holds is thrown away
-            running.wait(timeout=60)
+            server.stop()
 
 
 def _wait_for(running: subprocess.Popen[bytes], server: Server) -> None:

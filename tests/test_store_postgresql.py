@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import OperationalError
 
 from tests import postgresql
 from tests.journal_conformance import JournalConformance
@@ -44,7 +45,7 @@ def made(server: postgresql.Server, tmp_path_factory: pytest.TempPathFactory) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("made")))
         open_store(url, upgrade=True).close()
-    return url, create_engine(url)
+    return url, create_engine(url, pool_pre_ping=True)
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +184,69 @@ def test_a_deadlock_is_undone_and_done_again(url: str) -> None:
     for thread in threads:
         thread.join(timeout=60)
     assert sorted(attempts) in (["run", "run", "trial"], ["run", "trial", "trial"])
+
+
+def test_a_server_that_restarts_is_waited_for(server: postgresql.Server, url: str) -> None:
+    with open_store(url, upgrade=True) as store:
+        store.start_run(*KEY, {})
+        server.stop()
+        again = threading.Timer(1.0, server.start)
+        again.start()
+        store.add(record(1))
+        again.join()
+        assert store.history(*KEY) == [record(1)]
+
+
+def test_a_transaction_that_was_cut_off_is_done_again(server: postgresql.Server, url: str) -> None:
+    attempts: list[int] = []
+
+    def work(connection: Connection) -> None:
+        attempts.append(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+        trials.add(connection, record(len(attempts)))
+        if len(attempts) == 1:
+            server.ask(url, f"SELECT pg_terminate_backend({attempts[0]})")
+            connection.exec_driver_sql("SELECT pg_sleep(20)")
+
+    with open_store(url, upgrade=True) as store:
+        store.start_run(*KEY, {})
+        transact(Place.of(url), store._engine.execution_options(writing=True), work)
+        assert store.history(*KEY) == [record(2)]
+    assert len(attempts) == 2
+
+
+def test_a_server_that_goes_away_in_a_commit_leaves_a_doubt(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import psycopg
+
+    with open_store(url, upgrade=True) as store:
+
+        def lose(transaction: object) -> None:
+            raise OperationalError("COMMIT", None, psycopg.OperationalError("the connection is lost"))
+
+        monkeypatch.setattr("sqlalchemy.engine.RootTransaction.commit", lose)
+        with pytest.raises(MachineError, match="went away while a change was committed"):
+            store.start_run(*KEY, {})
+
+
+def test_a_server_that_stays_away_is_told(server: postgresql.Server, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_server, "PATIENCE_SECONDS", 0.1)
+    with open_store(url, upgrade=True) as store:
+        server.stop()
+        try:
+            with pytest.raises(MachineError, match="cannot be reached"):
+                store.start_run(*KEY, {})
+        finally:
+            server.start()
+
+
+def test_the_nights_of_two_machines_are_in_one_list(url: str) -> None:
+    with open_store(url, upgrade=True) as here, open_store(url, upgrade=True, process=ELSEWHERE) as there:
+        numbers = [store.start_night("lab", host, {}) for store, host in ((here, HERE.host), (there, ELSEWHERE.host))]
+        there.finish_night(numbers[1], "complete", {})
+        assert [(one.host, one.state) for one in here.nights()] == [
+            (ELSEWHERE.host, "complete"),
+            (HERE.host, "running"),
+        ]
+        assert here.nights() == there.nights()
 
 
 def test_a_reader_sees_one_moment(url: str) -> None:

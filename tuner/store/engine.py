@@ -26,6 +26,8 @@ BUSY_SECONDS = 60.0
 
 _LOCK_SECONDS = 120.0
 
+_UNKNOWN = "whether it is stored is unknown; run the command again"
+
 _log = logging.getLogger("tuner.store")
 _Result = TypeVar("_Result")
 
@@ -101,8 +103,15 @@ def transact(place: Place, engine: Engine, work: Callable[[Connection], _Result]
     """What `work` returns, done in one transaction, which may be tried several times. Raises as `plain_errors` does."""
 
     def once() -> _Result:
-        with engine.begin() as connection:
-            return work(connection)
+        with engine.connect() as connection, connection.begin() as transaction:
+            result = work(connection)
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                if server.is_gone(error) and engine.get_execution_options().get("writing", False):
+                    raise MachineError(f"{place.label} went away while a change was committed: {_UNKNOWN}.") from error
+                raise
+        return result
 
     with plain_errors(place):
         return server.retried(once)

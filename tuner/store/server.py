@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -16,6 +17,9 @@ from tuner.store.place import Place
 
 WAIT_SECONDS = 60
 """How long a writer waits for another's transaction, and how long one may stand still before the server ends it."""
+
+PATIENCE_SECONDS = 30.0
+"""How long a store that is open waits for a server that went away: a restart must not cost a night."""
 
 _WRITERS = 0x67656D6D
 _MIGRATORS = _WRITERS + 1
@@ -37,6 +41,8 @@ _SETTINGS = {
 _AGAIN = ("40001", "40P01")
 """serialization_failure and deadlock_detected: the server undid the transaction and expects it once more."""
 _PAUSES_S = (0.01, 0.05, 0.2, 1.0, 2.0)
+_GONE = ("57P01", "57P02", "57P03", "25P03")
+"""admin_shutdown, crash_shutdown, cannot_connect_now, and idle_in_transaction_session_timeout."""
 
 _SENTENCES = {
     "55P03": f"was locked by another program for {WAIT_SECONDS} s; end that program and try again",
@@ -85,20 +91,35 @@ def one_migrator(engine: Engine) -> Iterator[None]:
 
 
 def retried(work: Callable[[], _Result]) -> _Result:
-    """What `work`, whole transactions, returns; done again when the server undid it for another's sake."""
-    for pause in _PAUSES_S:
+    """What `work`, whole transactions, returns; done again when the server undid it for another's sake or went away."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for attempt in count():
         try:
             return work()
         except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in _AGAIN:
+            undone = _state(error) in _AGAIN and attempt < len(_PAUSES_S)
+            if not undone and not (is_gone(error) and time.monotonic() < deadline):
                 raise
-        time.sleep(pause * random.uniform(0.5, 1.5))
-    return work()
+        time.sleep(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)] * random.uniform(0.5, 1.5))
+    raise AssertionError("counting has no end")
+
+
+def is_gone(error: DBAPIError) -> bool:
+    """Whether the server or the way to it went away, as in a restart; it undoes what was not committed."""
+    if not type(error.orig).__module__.startswith("psycopg"):
+        return False
+    state = _state(error)
+    return isinstance(error, OperationalError) and (state is None or state in _GONE or state.startswith("08"))
+
+
+def _state(error: DBAPIError) -> str | None:
+    state = getattr(error.orig, "sqlstate", None)
+    return None if state is None else str(state)
 
 
 def sentence(place: Place, error: DBAPIError) -> str | None:
     """What the server or the way to it does to us, as people are told; None for a mistake of ours."""
-    state = getattr(error.orig, "sqlstate", None)
+    state = _state(error)
     if state in _SENTENCES:
         return f"{place.label} {_SENTENCES[state]}."
     if state in _AGAIN:
