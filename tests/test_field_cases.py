@@ -45,6 +45,7 @@
 33  test_field_cases::test_the_budget_of_seconds_is_kept_with_slow_kernels
 33  test_timing::test_one_sample_has_no_noise_rather_than_nan
 35  test_field_cases::test_the_default_wins_if_it_is_the_fastest
+35  test_nightly::test_a_champion_that_is_seventeen_times_slower_than_stored_is_told
 36  test_lookup::test_other_silicon_is_another_device
 37  test_opencl::test_device_name
 37  test_search::test_new_software_starts_from_what_won_before
@@ -54,17 +55,22 @@
 41  test_lookup::test_each_size_gets_its_own
 42  test_lookup::test_the_nearest_is_rendered_for_what_was_asked_and_claims_nothing
 43  test_field_cases::test_sizes_that_no_tile_divides
+45  test_nightly::test_the_cost_of_the_defaults_is_in_the_summary
 46  test_lookup::test_a_near_one_that_breaks_a_rule_is_passed_over_and_said
 47  test_lookup::test_an_empty_store_answers_the_default
+47  test_nightly::test_what_was_asked_for_in_vain_is_tuned_too
 47  test_misses::test_what_is_asked_for_in_vain_is_counted
 48  test_lookup::test_another_devices_data_changes_no_answer
 49  test_lookup::test_another_driver_is_told_and_not_certified
 49  gemm/cases::test_what_was_found_wrong_is_not_tried_again_by_the_next_process
+49  test_nightly::test_a_changed_driver_proves_the_old_champions_first
 50  test_store::test_a_damaged_trial_is_left_out_and_named
 50  test_interchange::test_a_malformed_file_is_refused_with_its_line_and_nothing_is_imported
 50  test_lookup::test_a_truncated_snapshot_serves_the_rest
 50  test_snapshot::test_damage_that_keeps_the_length_is_found_when_the_row_is_read
 51  gemm/cases::test_a_champion_of_another_driver_is_proven_here_first
+51  test_nightly::test_a_changed_driver_proves_the_old_champions_first
+53  faults/test_night_kill::test_kill_9_at_some_moments_of_a_night
 53  faults/test_store_kill::test_whatever_was_acknowledged_is_there
 53  faults/test_tuner_kill::test_kill_9_of_the_tuner_measures_nothing_twice
 54  test_interchange::test_a_new_field_is_kept
@@ -79,12 +85,16 @@
 59  test_field_cases::test_a_check_while_a_champion_is_being_published_finds_nothing_wrong
 60  test_store::test_six_processes_make_the_same_store_at_once
 60  test_store_postgresql::test_six_processes_make_the_same_store_at_once
+61  test_nightly::test_what_is_exhausted_costs_nothing_until_the_family_changes
 61  test_search::test_two_hundred_asks_in_a_small_space_end_early
+63  faults/test_night_kill::test_kill_9_at_some_moments_of_a_night
 63  test_search::test_a_candidate_of_a_killed_tuner_is_measured_once_more_and_last
 63  test_field_cases::test_nothing_stays_in_flight_when_an_axis_was_added_since
+64  test_nightly::test_what_is_exhausted_costs_nothing_until_the_family_changes
 64  test_search::test_added_choices_keep_old_trials
 65  test_store::test_twenty_thousand_trials_come_back
 65  test_field_cases::test_twenty_thousand_stored_trials_are_searched_on
+66  test_nightly::test_a_champion_that_turns_wrong_is_withdrawn_and_comes_first
 66  test_field_cases::test_what_a_certificate_refused_is_never_the_best
 68  test_bench::test_a_driver_that_refuses_its_own_binary_gets_the_source
 69  test_field_cases::test_no_kernel_object_is_made_after_loading
@@ -93,6 +103,7 @@
 70  test_field_cases::test_half_needs_no_extension
 72  test_bench::test_an_endless_compiler_meets_its_deadline
 74  gemm/cases::test_what_is_pinned_is_what_is_run_whatever_is_promoted_after
+74  test_nightly::test_a_pinned_champion_survives_the_night
 """
 
 from __future__ import annotations

@@ -292,6 +292,60 @@ def test_peaks_are_measured_once_and_arm_the_bench(tmp_path: Path, store: Store)
     assert rate.value == 1000.0
 
 
+# What users of other tuners met
+
+
+def test_the_cost_of_the_defaults_is_in_the_summary(tmp_path: Path, store: Store) -> None:
+    summary = Night(tmp_path, cubes(4)).run(store, NightBench())
+    defaults = device_of(summary)["defaults"]
+    assert defaults == {
+        "problems": 4,
+        "over_10_percent_slower": 0.0,
+        "median_gain": pytest.approx(1.1),
+        "largest_gain": pytest.approx(1.1),
+    }
+    worse = NightBench(lambda config, problem: 4.4 if config["x"] == 1 else 1.0, device=of_driver("3"))
+    found = device_of(Night(tmp_path, cubes(2)).run(store, worse))["defaults"]
+    assert (found["over_10_percent_slower"], found["largest_gain"]) == (1.0, pytest.approx(4.4))
+    assert any("over 10 % slower than the champion on 100% of 2 problems" in line for line in lines(summary_of(found)))
+
+
+def summary_of(defaults: Any) -> dict[str, Any]:
+    """A summary that says nothing but this."""
+    night = {"id": 1, "name": "n", "seconds": 1.0, "budget_s": 2.0, "started": "", "interrupted": False}
+    kinds = ("withdrawn", "promoted", "renewed", "searched", "champions", "due")
+    device: dict[str, Any] = {kind: [] for kind in kinds}
+    device |= {"device": {"name": "d", "software": {"driver": "1"}}, "defaults": defaults, "software": None}
+    device |= {"regressions": {"new": [], "open": [], "recovered": []}, "conditions": {}, "confirmed": 0}
+    device |= {"failures": {"verdicts": {}, "examples": {}, "axes": []}, "skipped": "", "failed": ""}
+    return {"night": night, "status": 0, "attention": [], "devices": [device], "report": None}
+
+
+def test_a_champion_that_is_seventeen_times_slower_than_stored_is_told(tmp_path: Path, store: Store) -> None:
+    night = Night(tmp_path, cubes(1))
+    night.run(store, NightBench())
+    best = Config.of("grid", x=2, y=1)
+    summary = night.run(store, NightBench(lambda config, problem: 17.0 if config == best else by_size(config, problem)))
+    assert summary["status"] == 3 and "slower by" in summary["attention"][0]
+
+
+def test_a_pinned_champion_survives_the_night(tmp_path: Path, store: Store) -> None:
+    night, problem = Night(tmp_path, cubes(1)), cubes(1)[0]
+    pinned = Config.of("grid", x=3, y=2)
+    rendered = night.families["grid"].render(pinned, problem, DEVICE)
+    store.pin(SILICON, SOFTWARE, problem, pinned, rendered, reason="proven in production")
+    night.run(store, NightBench())
+    champion = store.champion(SILICON, SOFTWARE, problem)
+    assert champion is not None and champion.config == pinned and champion.pinned
+
+
+def test_when_all_fail_the_night_fails_and_says_which_value_is_to_blame(tmp_path: Path, store: Store) -> None:
+    summary = Night(tmp_path, cubes(2)).run(store, NightBench(verdict_of=lambda config: Verdict.WRONG_RESULT))
+    assert summary["status"] == 1 and store.champions() == []
+    assert device_of(summary)["failures"]["verdicts"] == {"wrong_result": 12}
+    assert "no configuration gave a correct result" in summary["attention"][0]
+
+
 # Interruptions
 
 

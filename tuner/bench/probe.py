@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,9 @@ COPY_BYTES_OTHER = 2**28
 """Copied at a time: more than any cache holds, or an eighth of the device's memory."""
 SAMPLE_MS = 2.0
 """A sample lasts this long at least."""
+
+WARM_S = 0.4
+"""A processor that was idle raises its clock within this time; a reading is not to depend on what ran before."""
 
 PEAK_MS = 5.0
 PEAK_REPEATS = 5
@@ -67,7 +72,7 @@ class _Work:
         kind = device.silicon.kind
         items = device.silicon.compute_units * ITEMS_EACH.get(kind, ITEMS_EACH_OTHER)
         group = min(64, device.facts.max_group_size)
-        self._program = _load(self._machine, source, "", Step("calibrate", (items,), (group,)))
+        self._program = _loaded(self._machine, source, Step("calibrate", (items,), (group,)))
         operand = np.linspace(-1.0, 1.0, 64 * 256, dtype=np.float32)
         a, b = (self._machine.buffer(operand.nbytes, operand) for _ in range(2))
         out = self._machine.buffer(items * 16)
@@ -81,12 +86,15 @@ class _Work:
         self._times = {"kernel": 1, "copy": 1}
 
     def warm_up(self) -> None:
-        """Whatever the driver puts off to the first use; then how often each must run to fill a sample."""
+        """Whatever the driver puts off to the first use; how often each must run to fill a sample; clocks at work."""
         for what in ("kernel", "copy"):
             sample = getattr(self, what)
             sample()
             once = sample()
             self._times[what] = max(1, min(1000, round(SAMPLE_MS / once))) if once > 0 else 1
+        began = time.perf_counter()
+        while time.perf_counter() - began < WARM_S:
+            self.kernel()
 
     def kernel(self) -> float:
         """Milliseconds of one launch; 0 if the clock failed."""
@@ -99,6 +107,12 @@ class _Work:
     def _sample(self, count: int, enqueue: Callable[[], object]) -> float:
         self._desk.say(Stage("time", PATIENCE_S))
         return _timed(self._machine, count, enqueue)
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(machine: Machine, source: str, step: Step) -> Program:
+    """Built once in each process: a reading between two searches is to cost little."""
+    return _load(machine, source, "", step)
 
 
 def _timed(machine: Machine, count: int, enqueue: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ from tuner.nightly.ledger import Result
 from tuner.nightly.words import problem_json
 from tuner.store import LIBRARY_PREFIX
 
-ROUNDS = 9
+ROUNDS = 7
 SECONDS_EACH = 3.0
 """A library that has used so much sits out the rounds left."""
 USUAL_S = 4.0

@@ -19,6 +19,8 @@ from tuner.search import Budget, Outcome, Progress, tune
 from tuner.store import Store
 from tuner.store.reading import Reading
 
+BARRED_S = 20.0
+"""Half of this a search waits, at its end, for a machine that is slow at that moment: hot from the search, say."""
 MOST_OLD = 3
 """Champions of other drivers that are proven again for one problem."""
 RENEW_S = 60.0
@@ -156,6 +158,8 @@ def _joined(earlier: Result, later: Result) -> Result:
 def _barred(lane: Lane) -> str:
     """Why no champion may change now: the machine is slow or noisy, and the software is not to blame."""
     condition = lane.watch.look("before a champion changes")
+    if not condition.fit:
+        condition = lane.watch.wait(lane.clock.part(BARRED_S), "before a champion changes", lane.say)
     return "" if condition.fit else f"the champion must not change now: {condition.words}"
 
 

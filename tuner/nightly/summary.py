@@ -113,9 +113,19 @@ def _device(
         "champions": _champions(settings, store, device),
         "defaults": defaults_statistic(store, device, families),
     }
-    found["nothing_correct"] = bool(searched) and not found["champions"]
+    found["nothing_correct"] = _nothing_correct(searched) and not found["champions"]
+    found["uncertified"] = sum(r["best_ms"] is not None and not _has(found["champions"], r) for r in searched)
     found["attention"] = _attention(device, found, end.attention)
     return found
+
+
+def _nothing_correct(searched: Sequence[Values]) -> bool:
+    tried = sum(result["evaluated"] for result in searched)
+    return tried > 0 and all(result["best_ms"] is None for result in searched)
+
+
+def _has(champions: Sequence[Values], result: Values) -> bool:
+    return any(champion["problem"] == result["problem"] for champion in champions)
 
 
 def _regressions(store: Store, device: Device, started: str) -> Values:
@@ -265,6 +275,9 @@ def _attention(device: Device, found: Values, said: Sequence[str]) -> list[str]:
             sentences.append(f"{Problem(**one['problem'])}: not proven on the new driver: {one['reason']}.")
     if found["skipped"]:
         sentences.append(f"{device.name} was skipped: {found['skipped']}.")
+    if found["uncertified"]:
+        count = found["uncertified"]
+        sentences.append(f"{device.name}: for {count} problems there was no time to race and certify; give more time.")
     if found["nothing_correct"]:
         sentences.append(f"{device.name}: no configuration gave a correct result; nothing is published.")
     return [*sentences, *said]
