@@ -61,37 +61,51 @@ class GaussianProcess:
 
         The values at `awaited` are taken to be the mean expected there, which leaves every mean what it is.
         """
-        covariance = self._covariance(self._kernel(points, points)[0])
+        covariance = self._covariance(self._kernel(points, points))
         self._weights = np.linalg.solve(covariance, values)
         if awaited is not None and len(awaited):
             points = np.vstack([points, awaited])
             self._weights = np.concatenate([self._weights, np.zeros(len(awaited))])
-            covariance = self._covariance(self._kernel(points, points)[0])
+            covariance = self._covariance(self._kernel(points, points))
         self._points = points
         self._inverse = np.linalg.inv(covariance)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation at each point."""
-        kernel = self._kernel(points, self._points)[0]
+        kernel = self._kernel(points, self._points)
         variance = math.exp(self._logs[-2]) - np.einsum("ij,ij->i", kernel @ self._inverse, kernel)
         return kernel @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
 
-    def _kernel(self, one: Floats, other: Floats) -> tuple[Floats, Floats]:
-        """The kernel, and minus its derivative by the squared distance."""
-        scale = np.exp(-self._logs[:-2])
+    def _kernel(self, one: Floats, other: Floats) -> Floats:
+        """signal * (1 + r + r^2 / 3) * exp(-r), r the scaled distance times sqrt(5); in place, for many."""
+        reach = self._reach(one, other)
+        kernel = reach + 3.0
+        kernel *= reach
+        kernel += 3.0
+        np.negative(reach, out=reach)
+        kernel *= np.exp(reach, out=reach)
+        kernel *= math.exp(self._logs[-2]) / 3.0
+        return kernel
+
+    def _steepness(self, points: Floats) -> Floats:
+        """Minus the derivative of the kernel among `points` by the squared distance."""
+        reach = self._reach(points, points)
+        return np.asarray(math.exp(self._logs[-2]) * np.exp(-reach) * (1.0 + reach) * (5.0 / 6.0))
+
+    def _reach(self, one: Floats, other: Floats) -> Floats:
+        scale = np.exp(-self._logs[:-2]) * _SQRT5
         one, other = one * scale, other * scale
-        squared = (one * one).sum(axis=1)[:, None] + (other * other).sum(axis=1) - 2.0 * one @ other.T
-        squared = np.maximum(squared, 0.0)
-        reach = _SQRT5 * np.sqrt(squared)
-        decay = math.exp(self._logs[-2]) * np.exp(-reach)
-        return decay * (1.0 + reach + 5.0 / 3.0 * squared), decay * (1.0 + reach) * (5.0 / 6.0)
+        squared = one @ (-2.0 * other.T)
+        squared += (one * one).sum(axis=1)[:, None]
+        squared += (other * other).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared))
 
     def _covariance(self, kernel: Floats) -> Floats:
         return kernel + (math.exp(self._logs[-1]) + JITTER) * np.eye(len(kernel))
 
     def _posterior(self, points: Floats, values: Floats) -> tuple[float, Floats]:
         """Logarithm of the posterior of the scales (up to a constant), and its gradient."""
-        kernel, steepness = self._kernel(points, points)
+        kernel, steepness = self._kernel(points, points), self._steepness(points)
         covariance = self._covariance(kernel)
         inverse = np.linalg.inv(covariance)
         weights = inverse @ values
