@@ -27,11 +27,12 @@ from tuner.cli.output import console, percent, print_json, problem_json, table
 from tuner.cli.wiring import the_families, the_locks, the_seeds, the_store
 from tuner.model import Device, MachineError
 from tuner.nightly.device_night import plan_json
+from tuner.nightly.entries import seconds_of
 from tuner.nightly.morning import lines, markdown
 from tuner.nightly.night import run_night
 from tuner.nightly.plan import Plan, allot
 from tuner.nightly.ports import Collaborators
-from tuner.nightly.read import read_settings, seconds_of
+from tuner.nightly.read import read_settings
 from tuner.nightly.search_step import plan_for
 from tuner.nightly.sensors import open_sensors
 from tuner.nightly.settings import ALL, BEST, NightSettings

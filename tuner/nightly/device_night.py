@@ -16,7 +16,7 @@ from tuner.nightly.rivals import Libraries, Rivals
 from tuner.nightly.search_step import plan_of, renew, search
 from tuner.nightly.words import problem_json
 
-END_S = 3.0
+END_S = 6.0
 """Kept for the last reading and the summary."""
 LIBRARIES_WAIT_S = 20.0
 """Libraries that are still being opened when all else is done are waited for so long."""
@@ -71,7 +71,8 @@ def _searches(lane: Lane, rivals: Rivals | None) -> None:
             continue
         assert rivals is not None
         patience = min(LIBRARIES_WAIT_S, lane.clock.left - END_S - cross)
-        rivals.race(problem, patience)
+        if not rivals.race(problem, patience):
+            break
     if lane.done("cross measured") is None:
         cross_measure(lane, min(cross, lane.clock.left - END_S))
 

@@ -74,12 +74,17 @@ class Rivals:
 
     def __init__(self, lane: Lane, libraries: Libraries) -> None:
         self._lane, self._libraries = lane, libraries
-        self._spent: list[float] = []
+        self._spent: list[tuple[int, float]] = []
 
     @property
     def usual_s(self) -> float:
-        """Seconds a race is expected to take."""
-        return sum(self._spent) / len(self._spent) if self._spent else USUAL_S
+        """Seconds a race takes on average."""
+        return sum(seconds for _, seconds in self._spent) / len(self._spent) if self._spent else USUAL_S
+
+    def _expected_s(self, problem: Problem) -> float:
+        """Of one race: what the slowest took that was not much larger, and no less than usual."""
+        alike = [seconds for flop, seconds in self._spent if flop <= 2 * problem.flop]
+        return max([self.usual_s, *alike])
 
     def race(self, problem: Problem, patience_s: float = 0.0) -> bool:
         """Race the champion of `problem` against every library it has not met; False if that must wait."""
@@ -91,7 +96,7 @@ class Rivals:
         champion = lane.store.champion(*lane.key(problem))
         if not new or champion is None:
             return True
-        if lane.out_of_time(self.usual_s):
+        if lane.out_of_time(self._expected_s(problem)):
             return False
         before = lane.clock.elapsed
         try:
@@ -103,7 +108,7 @@ class Rivals:
         except ContenderFailed as failure:
             lane.attention.append(f"{problem}: its champion failed beside the libraries: {failure.message}.")
             return True
-        self._spent.append(lane.clock.elapsed - before)
+        self._spent.append((problem.flop, lane.clock.elapsed - before))
         if lane.clock.left > 0:  # what was cut off by the end of the night says nothing of a library
             self._keep(problem, champion.rendered.source_hash, found.libraries, found.ours_ms)
         return True
