@@ -372,6 +372,7 @@ def test_evidence_says_how_old_it_is_and_what_was_measured(store: Store) -> None
     assert when.tzinfo is not None and when <= datetime.now(UTC)
     assert (found["age_seconds"], found["time_ms"], found["noise"], found["run"]) == (3600.0, 2.0, 0.01, 1)
     assert found["checks"] == ["odd sizes"]
+    assert found["certified_when"] <= found["when"]
 
 
 @pytest.mark.parametrize("origin", Origin)

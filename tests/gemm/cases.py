@@ -248,7 +248,10 @@ def test_alignment_of_a_batch_counts_its_stride() -> None:
         assert align(*operands(QUEUE, product(16, 16, 16, batch=2, layouts=layouts))) == expected
 
 
-def test_memory_of_the_host_is_as_aligned_as_it_is(any_family: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [False, True])
+def test_memory_of_the_host_is_as_aligned_as_it_is(
+    part: bool, any_family: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Problem] = []
     before = Chooser.choose
 
@@ -257,12 +260,16 @@ def test_memory_of_the_host_is_as_aligned_as_it_is(any_family: None, monkeypatch
         return before(self, device, problem)
 
     monkeypatch.setattr(Chooser, "choose", choose)
-    room = np.zeros(64 + 256, np.float32)
+    skipped = DEVICE.facts.base_align_bytes // 4 if part else 0
+    room = np.zeros(64 + skipped + 256, np.float32)
     start = (-room.ctypes.data // 4) % 16 + 1  # one element beyond a multiple of 64 bytes
-    host = room[start : start + 256]
+    host = room[start : start + skipped + 256]
     host[:] = 1
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-    a = cla.Array(QUEUE, (16, 16), np.float32, data=cl.Buffer(CONTEXT, flags, hostbuf=host))
+    buffer = cl.Buffer(CONTEXT, flags, hostbuf=host)
+    if part:
+        buffer = buffer.get_sub_region(4 * skipped, 4 * 256)
+    a = cla.Array(QUEUE, (16, 16), np.float32, data=buffer)
     assert (tuner.gemm(QUEUE, a, ones(16, 16)).get() == 16).all()
     assert [problem.align for problem in asked] == [4]
 

@@ -60,11 +60,13 @@ class Home:
         if not isinstance(buffer, cl.MemoryObjectHolder):  # also memory from a pool
             raise UserError(f"gemm() works on arrays in buffers, not in {type(buffer).__name__}; copy them first.")
         memory: Any = buffer  # PyOpenCL's types do not know what can be asked
+        parent = memory.associated_memobject
+        if parent is not None:
+            whole = cls.of(parent)
+            return cls(whole.root, whole.start + memory.get_info(cl.mem_info.OFFSET))
         if memory.get_info(cl.mem_info.FLAGS) & USE_HOST_PTR:
             return cls(0, _host_address(memory))
-        offset = memory.get_info(cl.mem_info.OFFSET)
-        parent = memory.associated_memobject
-        return cls(memory.int_ptr if parent is None else parent.int_ptr, offset)
+        return cls(memory.int_ptr, 0)
 
 
 def _host_address(buffer: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from collections.abc import Callable
@@ -82,6 +83,7 @@ class Prover:
             self._close()
         if self._bench is None:
             self._bench = (device, self._opened(device))
+            atexit.register(self.close)
         cases = [own_case(problem, answer.rendered)]
         outcome = self._bench[1].check(cases)
         if outcome.verdict not in (Verdict.CORRECT, Verdict.WRONG_RESULT):
@@ -107,6 +109,7 @@ class Prover:
 
     def _close(self) -> None:
         if self._bench is not None:
+            atexit.unregister(self.close)
             self._bench[1].close()
             self._bench = None
 

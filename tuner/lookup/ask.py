@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tuner.lookup.answer import Answer, Origin
 from tuner.lookup.evidence import default_evidence, evidence_of
 from tuner.lookup.snapshot import Index, Snapshot
-from tuner.model import Config, Device, Problem, Rendered, Silicon, UserError
+from tuner.model import Certificate, Config, Device, Problem, Rendered, Silicon, UserError
 from tuner.store.published import Entry
 
 
@@ -156,17 +156,17 @@ class _Question:
             family = self.sources.families[config.family]
             config = complete = family.complete(config.as_dict())
             render = _once(lambda: family.render(complete, problem, device))
-        checks = self._checks(render)
+        held = self._certificate(render)
         here = found.silicon == device.silicon and found.software == device.software
         known = found.time_ms if here and origin in (Origin.PINNED, Origin.EXACT) else None
         skipped, now = tuple(self.skipped), self.sources.now
         return Answer(
             config=config,
             origin=origin,
-            certified=checks is not None,
+            certified=held is not None,
             gflops=problem.gflops(known) if known else None,
             distance=candidate.distance,
-            tell=lambda: evidence_of(origin, candidate.entry, device, checks, skipped, now()),
+            tell=lambda: evidence_of(origin, candidate.entry, device, held, skipped, now()),
             render=render,
         )
 
@@ -188,15 +188,14 @@ class _Question:
 
     def _default(self, family: Family, config: Config) -> Answer:
         render = _once(lambda: family.render(config, self.problem, self.device))
-        checks, skipped = self._checks(render), tuple(self.skipped)
-        tell = lambda: default_evidence(checks, skipped)  # noqa: E731
-        return Answer(config, Origin.DEFAULT, checks is not None, None, None, tell, render)
+        held, skipped = self._certificate(render), tuple(self.skipped)
+        tell = lambda: default_evidence(held, skipped)  # noqa: E731
+        return Answer(config, Origin.DEFAULT, held is not None, None, None, tell, render)
 
-    def _checks(self, render: Callable[[], Rendered]) -> tuple[str, ...] | None:
-        """What the source that would be served was certified for; rendered only if it might have a certificate."""
+    def _certificate(self, render: Callable[[], Rendered]) -> Certificate | None:
+        """Of the source that would be served, if it has one here; rendered only if it might have."""
         issued = self.sources.index.certificates((self.device.silicon, self.device.software, self.problem))
-        held = issued.get(render().source_hash) if issued else None
-        return held.checks if held else None
+        return issued.get(render().source_hash) if issued else None
 
 
 def _once(render: Callable[[], Rendered]) -> Callable[[], Rendered]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tuner.lookup.answer import Origin
-from tuner.model import Device
+from tuner.model import Certificate, Device
 from tuner.store.published import Entry
 
 _MOST_SKIPPED = 10
@@ -24,7 +24,7 @@ _WHY = {
 
 
 def evidence_of(
-    origin: Origin, entry: Entry, device: Device, checks: Sequence[str] | None, skipped: Sequence[str], now: float
+    origin: Origin, entry: Entry, device: Device, held: Certificate | None, skipped: Sequence[str], now: float
 ) -> dict[str, Any]:
     """What is known of a champion; `now` is in seconds since 1970."""
     found = entry.champion
@@ -43,14 +43,19 @@ def evidence_of(
         "age_seconds": _age(found.when, now),
         "run": entry.run,
         "reason": found.reason,
-        "checks": list(checks or ()),
+        **_proof(held),
         "skipped": _shortened(skipped),
     }
 
 
-def default_evidence(checks: Sequence[str] | None, skipped: Sequence[str]) -> dict[str, Any]:
+def default_evidence(held: Certificate | None, skipped: Sequence[str]) -> dict[str, Any]:
     """What there is to say for a default."""
-    return {"why": _WHY[Origin.DEFAULT], "checks": list(checks or ()), "skipped": _shortened(skipped)}
+    return {"why": _WHY[Origin.DEFAULT], **_proof(held), "skipped": _shortened(skipped)}
+
+
+def _proof(held: Certificate | None) -> dict[str, Any]:
+    """The certificate that what is served has here."""
+    return {"checks": list(held.checks) if held else [], "certified_when": held.when if held else None}
 
 
 def _age(when: str, now: float) -> float | None:
