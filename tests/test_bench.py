@@ -526,7 +526,7 @@ def test_a_hopeless_candidate_costs_one_launch() -> None:
     desk: Any = FakeClockDesk(checked=(0, 60_000_000))
     measured = run_trial(desk, Trial(SMALL, naive(SMALL), None, 5.0, 2.0, None))
     assert (measured.verdict, measured.samples_ms) == (Verdict.CORRECT, (60.0,))
-    assert (desk.checks, desk.launches) == (1, 0) and "cut short" in measured.message
+    assert (desk.checks, desk.launches) == (1, 0) and "cut short" in measured.message and not measured.is_checked
 
 
 @pytest.mark.parametrize("checked", [(0, 40_000_000), (0, 15_000_000), BACKWARDS])
