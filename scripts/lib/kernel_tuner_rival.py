@@ -94,7 +94,7 @@ def _fractions(space: RecordedSpace, results: list[dict[str, Any]], evaluations:
         if key in seen:
             continue
         seen.add(key)
-        if isinstance(result["time"], int | float):
+        if isinstance(result.get("time"), int | float):
             best = min(best, float(result["time"]))
         fractions.append(space.best_ms / best)
     return (fractions + fractions[-1:] * evaluations)[:evaluations]

@@ -65,10 +65,9 @@ def _tune(job: dict[str, Any], kernels: list[dict[str, Any]], *, checked: bool) 
         quiet=True,
     )
     seconds = time.perf_counter() - began
-    good = [result for result in results if isinstance(result["time"], int | float)]
-    busy_s = (
-        sum(result[f"{part}_time"] for result in results for part in ("compile", "verification", "benchmark")) / 1e3
-    )
+    good = [result for result in results if isinstance(result.get("time"), int | float)]
+    parts = [f"{part}_time" for part in ("compile", "verification", "benchmark")]
+    busy_s = sum(result.get(part) or 0.0 for result in results for part in parts) / 1e3
     return {
         "configurations": len(results),
         "correct": len(good),
