@@ -17,7 +17,7 @@ from synthetic_store import Size, make
 from tests.fakes import PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned
 from tuner.cli.app import run
 from tuner.model import CompilerInfo, Config, Measurement, Record, Rendered, Silicon, Software, UserError, Verdict
-from tuner.report import build, pages, running, whole, write
+from tuner.report import build, pages, read_ladder, running, whole, write
 from tuner.report.numbers import UNKNOWN
 from tuner.store import Store, open_store
 
@@ -330,3 +330,24 @@ def test_the_command_writes_each_format(big: Path, tmp_path: Path, capsys: pytes
     assert run(["report", "--db", str(big), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["format"] == 1
     assert run(["report", "--db", str(big), "--format", "pdf"]) == 2
+
+
+def test_a_ladder_stands_on_its_devices_page(store: Store, tmp_path: Path) -> None:
+    _fail(store)
+    step = {"verdict": "correct", "noise": 0.01, "of_library": {"ratio": 0.5, "low": 0.4, "high": 0.6}}
+    rungs = [{**step, "name": "naive", "time_ms": 2.0, "gflops": 10.0}, {**step, "name": "late", "time_ms": None}]
+    problem = {"m": 64, "n": 64, "k": 64}
+    device = {"silicon": {"key": SILICON.key}, "software": {"platform": SOFTWARE.platform}}
+    head = {"device": device, "when": "2026-01-01T00:00:00", "dtype": "float32", "layout": "row", "library": "Lib"}
+    path = tmp_path / "ladder.json"
+    path.write_text(json.dumps({**head, "sizes": [{"problem": problem, "rungs": rungs, "libraries": []}]}))
+    values = json.loads(whole(store, "json", None, ladders=[read_ladder(path)])[0])
+    (page,) = [page for path, page in values["pages"].items() if path.startswith("device-")]
+    figure, table = page["sections"]["ladder"]
+    assert figure["data"][0]["y"] == [10.0] and len(figure["data"]) == 1
+    assert table["rows"] == [
+        {"rung": "naive", "time_ms": 2.0, "time_ms_noise": 1.0, "gflops": 10.0, "gflops_noise": 1.0, "of_library": 50.0}
+    ]
+    path.write_text("{}")
+    with pytest.raises(UserError, match="no ladder"):
+        read_ladder(path)

@@ -309,12 +309,14 @@ class _Maker:
 
     def _night(self, night: int) -> dict[str, Any]:
         began = FIRST_NIGHT + timedelta(days=night)
-        summary = {
-            "promoted": (3 * night) % 7,
-            "regressions": int(night % 30 == 29),
-            "withdrawn": 0,
-            "failures": night % 3,
+        device = {
+            "promoted": [{}] * (3 * night % 7),
+            "withdrawn": [],
+            "regressions": {"new": [{}] * (night % 30 == 29), "open": []},
+            "failures": {"verdicts": {"wrong_result": night % 3}},
+            "evaluated": 100 + night,
         }
+        summary = {"devices": [device]}
         return {
             "name": "nightly",
             "host": "synthetic",

@@ -15,7 +15,7 @@ from tuner.cli import options as o
 from tuner.cli.output import console, print_json
 from tuner.cli.wiring import the_store
 from tuner.model import Problem, Record, UserError
-from tuner.report import FORMATS, build, whole, write
+from tuner.report import FORMATS, Ladder, build, read_ladder, whole, write
 from tuner.search.rebuilt import write_storage
 from tuner.store import Store
 
@@ -34,6 +34,10 @@ def report(
     picture: Annotated[
         str, typer.Option("--picture", metavar="PATH", help="A picture that Markdown shows below its title.")
     ] = "",
+    ladder: Annotated[
+        list[Path] | None,
+        typer.Option("--ladder", metavar="FILE", help="A ladder.json to show with its device; may be repeated."),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes that build pages. [default: cores, at most 4]"),
@@ -44,19 +48,20 @@ def report(
     """Report what was tuned, from the store alone: overview, devices, problems, failures, regret, misses."""
     chosen = _format(out, format)
     began = time.monotonic()
+    ladders = [read_ladder(path) for path in ladder or []]
     if out is None and (chosen != "html" or (json_output and format is None)):
-        _print_whole(db, "json" if json_output and format is None else chosen)
+        _print_whole(db, "json" if json_output and format is None else chosen, ladders)
         return
     where = out or DEFAULT_FOLDER
     if chosen == "html" and where.suffix.lower() not in SUFFIXES:
         many = workers or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-        done = build(partial(_opened, db), where, workers=many, told=_told)
+        done = build(partial(_opened, db), where, workers=many, ladders=ladders, told=_told)
         counts = {"pages": done.pages, "built": done.built, "index_seconds": round(done.index_seconds, 2)}
         said = {"report": str(where / "index.html"), **counts}
         words = f"{where / 'index.html'}: {done.pages} pages, {done.built} of the problems' built now"
     else:
         with _opened(db) as store:
-            contents = write(store, where, chosen, picture)
+            contents = write(store, where, chosen, picture, ladders)
         said = {"report": str(where), "bytes": where.stat().st_size, "problems": len(contents.facts.problems)}
         words = f"{where}: {where.stat().st_size / 1e6:.1f} MB"
     seconds = time.monotonic() - began
@@ -78,9 +83,9 @@ def _format(out: Path | None, format: str | None) -> str:
     return "html" if out is None else SUFFIXES.get(out.suffix.lower(), "html")
 
 
-def _print_whole(db: str | None, format: str) -> None:
+def _print_whole(db: str | None, format: str, ladders: list[Ladder]) -> None:
     with _opened(db) as store:
-        data, _ = whole(store, format, None)
+        data, _ = whole(store, format, None, ladders=ladders)
     sys.stdout.write(data.decode())
 
 
@@ -110,7 +115,7 @@ def study(
         where = store.url
     if not groups:
         raise UserError(f"there are no such trials in {where}; gemm-tuner champions lists what was tuned.")
-    write_storage(out, sorted(groups.items()), lambda name: None)
+    write_storage(out, sorted(groups.items()))
     trials = sum(len(records) for records in groups.values())
     if json_output:
         print_json({"storage": str(out), "studies": sorted(groups), "trials": trials})

@@ -15,6 +15,7 @@ from tuner.report.blocks import Page
 from tuner.report.changes import changes
 from tuner.report.gather import DeviceFacts, Facts, FailureFacts, gather
 from tuner.report.labels import device_name, device_page, problem_page
+from tuner.report.rungs import Ladder
 from tuner.store import Store
 from tuner.store.reading import Reading
 
@@ -30,6 +31,7 @@ class Contents:
 
     facts: Facts
     before: Mapping[str, Any] | None
+    ladders: tuple[Ladder, ...] = ()
 
     @property
     def navigation(self) -> list[tuple[str, str]]:
@@ -44,7 +46,7 @@ class Contents:
 
     def front(self, logs: Mapping[str, str], *, log_link: bool, regrets: bool = True) -> list[Page]:
         """Every page that is not about one problem; with `regrets` the shape regret of each device."""
-        pages = [self.index(), *(device.page(self.facts, one) for one in self.facts.devices)]
+        pages = [self.index(), *(device.page(self.facts, one, self.ladders) for one in self.facts.devices)]
         pages += [failures.page(self.facts, logs, log_link), regret.page(self.facts), misses.page(self.facts)]
         return pages + [regret.device_regret_page(self.facts, one) for one in self.facts.devices if regrets]
 
@@ -88,10 +90,12 @@ class Contents:
         return {event.problem for event in events if event.when >= since}
 
 
-def read_contents(store: Store, before: Mapping[str, Any] | None, now: datetime | None = None) -> Contents:
+def read_contents(
+    store: Store, before: Mapping[str, Any] | None, ladders: Sequence[Ladder] = (), now: datetime | None = None
+) -> Contents:
     """Read the store once; `before` is the manifest of the report before."""
     moment = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
-    return Contents(gather(store, moment, load_families()), before)
+    return Contents(gather(store, moment, load_families()), before, tuple(ladders))
 
 
 def read_logs(store: Store, facts: Facts) -> dict[str, str]:

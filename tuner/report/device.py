@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from tuner.model import Problem
+from tuner.model import Problem, Software
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
 from tuner.report.figures import axis, line, log_axis, marks, number, numbers, points
-from tuner.report.gather import DeviceFacts, Facts, Tuned
+from tuner.report.gather import DeviceFacts, Facts, Tuned, platform_name
 from tuner.report.labels import (
     device_name,
     device_page,
@@ -21,18 +21,23 @@ from tuner.report.labels import (
     short,
 )
 from tuner.report.numbers import Kind, age_of, date_of
+from tuner.report.rungs import Ladder, ladder_blocks
 from tuner.report.statistics import geometric_mean
 
 ROWS = 520
 """Of the table of champions: as many as fit a page of 300 kB."""
 
 
-def page(facts: Facts, device: DeviceFacts) -> Page:
-    """The device's page."""
+def page(facts: Facts, device: DeviceFacts, ladders: Sequence[Ladder] = ()) -> Page:
+    """The device's page, with the ladders climbed on it."""
+    climbed = [
+        block for number, one in enumerate(ladders, 1) if _is(one, device) for block in ladder_blocks(number, one)
+    ]
     sections = [
         Section("champions", "Champions", tuple(_champions(facts, device))),
         Section("roofline", "Roofline", tuple(_roofline(device))),
         Section("sweep", "Size sweep", tuple(_sweeps(device))),
+        Section("ladder", "The ladder", tuple(climbed)),
         Section("drivers", "Drivers and calibration", tuple(_drivers(facts, device))),
     ]
     present = device.software
@@ -42,6 +47,11 @@ def page(facts: Facts, device: DeviceFacts) -> Page:
     )
     kept = tuple(section for section in sections if section.blocks)
     return Page(device_page(device.id), device_name(device.id), lead, kept)
+
+
+def _is(ladder: Ladder, device: DeviceFacts) -> bool:
+    software = Software(ladder.platform, "", "", "")
+    return (ladder.silicon_key, platform_name(software)) == (device.id.silicon.key, device.id.platform)
 
 
 def _peak_words(device: DeviceFacts) -> str:

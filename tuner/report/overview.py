@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.model import Problem, Verdict
@@ -187,6 +187,7 @@ def _nights(facts: Facts) -> Sequence[Block]:
                 night.state.value,
                 date_of(night.finished),
                 *(_count(summary, name) for name in ("promoted", "withdrawn", "regressions", "failures")),
+                _count(summary, "evaluated"),
             ]
         )
     columns = [
@@ -199,17 +200,23 @@ def _nights(facts: Facts) -> Sequence[Block]:
         Column("withdrawn", "withdrawn", Kind.COUNT),
         Column("regressions", "regressions", Kind.COUNT),
         Column("failures", "failures", Kind.COUNT),
+        Column("evaluated", "evaluated", Kind.COUNT),
     ]
     caption = f"The last {len(rows)} of {len(facts.nights)} nights; – where a night's summary does not say."
     return [Table.of("nights", caption, columns, rows)]
 
 
-def _count(summary: Any, name: str) -> int | None:
-    """A number in a night's summary, or the length of a list there."""
-    found = summary.get(name) if hasattr(summary, "get") else None
-    if isinstance(found, list | dict):
-        return len(found)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def _count(summary: Mapping[str, Any], name: str) -> int | None:
+    """A number of a night's summary: over its devices, whose lists are counted; None where nothing is said."""
+    found = [_size(one[name]) for one in summary.get("devices") or () if isinstance(one, Mapping) and name in one]
+    return sum(found) if found else None
+
+
+def _size(value: Any) -> int:
+    """Of regressions the new ones, of failures those of all verdicts."""
+    if isinstance(value, Mapping):
+        return sum(value["verdicts"].values()) if "verdicts" in value else len(value.get("new", ()))
+    return len(value) if isinstance(value, list) else int(value)
 
 
 def _problems(facts: Facts) -> Sequence[Block]:

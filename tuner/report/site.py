@@ -20,6 +20,7 @@ from tuner.report.contents import Contents, path_of, problem_model, read_content
 from tuner.report.failures import log_text
 from tuner.report.gather import DeviceFacts
 from tuner.report.html import Html, Navigation, shared
+from tuner.report.rungs import Ladder
 from tuner.store import Store
 from tuner.store.reading import Reading
 
@@ -50,6 +51,7 @@ def build(
     folder: Path,
     *,
     workers: int = 2,
+    ladders: Sequence[Ladder] = (),
     told: Callable[[int, int], None] = lambda done, total: None,
 ) -> Done:
     """Bring the report in `folder` up to date; `told` hears how many of the problems' pages are done.
@@ -62,7 +64,7 @@ def build(
         raise UserError(f"{folder} has an index.html that is no report of ours; give another folder.")
     with _plain_errors(folder), opened() as store:
         folder.mkdir(parents=True, exist_ok=True)
-        contents = read_contents(store, before)
+        contents = read_contents(store, before, ladders)
         written = _write_front(store, contents, folder)
         index_seconds = time.monotonic() - began
         digests = _digests(store, contents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,18 @@ from tuner.report.contents import Contents, problem_model, read_contents, read_l
 from tuner.report.html import Html
 from tuner.report.markdown import markdown
 from tuner.report.plain import plain_values
+from tuner.report.rungs import Ladder
 from tuner.report.site import replace_file
 from tuner.store import Store
 
 FORMATS = ("html", "md", "json")
 
 
-def whole(store: Store, format: str, before: Mapping[str, Any] | None, picture: str = "") -> tuple[bytes, Contents]:
+def whole(
+    store: Store, format: str, before: Mapping[str, Any] | None, picture: str = "", ladders: Sequence[Ladder] = ()
+) -> tuple[bytes, Contents]:
     """The report in one of FORMATS, and what it was made from."""
-    contents = read_contents(store, before)
+    contents = read_contents(store, before, ladders)
     pages = pages_of(store, contents, brief=format == "md")
     if format == "md":
         return markdown(pages, picture).encode("utf-8", "replace"), contents
@@ -41,10 +44,10 @@ def pages_of(store: Store, contents: Contents, *, brief: bool = False) -> list[P
     return [*front, *(problem_model(store, one, contents.devices_of(one)) for one in contents.important())]
 
 
-def write(store: Store, out: Path, format: str, picture: str = "") -> Contents:
+def write(store: Store, out: Path, format: str, picture: str = "", ladders: Sequence[Ladder] = ()) -> Contents:
     """Write the report to a file, and beside it a manifest for the next. Raises MachineError if that fails."""
     manifest = manifest_beside(out)
-    data, contents = whole(store, format, read_manifest(manifest), picture)
+    data, contents = whole(store, format, read_manifest(manifest), picture, ladders)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, data)
