@@ -18,8 +18,9 @@ from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE
 from tuner.bench import DeviceReport
 from tuner.cli import device_commands, nightly_command, wiring
 from tuner.cli.app import run
-from tuner.cli.nightly_command import check_first, finish, signals_stop
+from tuner.cli.nightly_command import check_first, signals_stop
 from tuner.model import Config, Device, MachineError
+from tuner.nightly.finish import finish
 from tuner.nightly.settings import NightSettings, Outputs
 from tuner.store import Night, NightState, Store, open_store, vigil
 
@@ -161,18 +162,17 @@ def test_no_room_or_a_damaged_store_is_told_before_anything_begins(
             check_first(store)
 
 
-def test_hooks_get_the_summary_and_their_failure_fails_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hooks_get_the_summary_and_their_failure_fails_nothing(tmp_path: Path) -> None:
     good, bad = f"cat > {tmp_path}/finish", f"cat > {tmp_path}/failure; exit 4"
     settings = NightSettings((), outputs=Outputs(on_finish=good, on_failure=bad))
     summary: dict[str, Any] = {"night": {}, "status": 3, "devices": [], "attention": []}
     summary["night"] = {"id": 1, "name": "n", "seconds": 1.0, "budget_s": 2.0, "started": "x", "interrupted": False}
-    finish(settings, summary, None)
+    said: list[str] = []
+    finish(settings, summary, None, said.append)
     assert json.loads((tmp_path / "finish").read_text())["status"] == 3
-    assert (tmp_path / "failure").exists() and "exit status 4" in capsys.readouterr().err
+    assert (tmp_path / "failure").exists() and "exit status 4" in said[0]
     (tmp_path / "failure").unlink()
-    finish(settings, {**summary, "status": 0}, None)
+    finish(settings, {**summary, "status": 0}, None, said.append)
     assert not (tmp_path / "failure").exists()
 
 

@@ -77,7 +77,7 @@ def shoot(folder: Path, seconds: float) -> bool:
         time.sleep(seconds)
         alive = night.poll() is None
         night.kill()
-        night.communicate()
+        print(night.communicate()[1])
     return alive
 
 
@@ -118,6 +118,7 @@ def survive(folder: Path, kills: int, seed: int) -> None:
         with spawn(folder) as night:
             _, said = night.communicate(timeout=120)
             assert night.returncode == 0, said
+            print(said)  # shown if the night failed
     assert hits > 0
     assert_whole(folder, hits)
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +25,8 @@ from tuner.cli.wiring import the_families, the_locks, the_seeds, the_store
 from tuner.model import Device, MachineError
 from tuner.nightly.device_night import plan_json
 from tuner.nightly.entries import seconds_of
-from tuner.nightly.morning import lines, markdown
+from tuner.nightly.finish import finish
+from tuner.nightly.morning import lines
 from tuner.nightly.night import run_night
 from tuner.nightly.plan import Plan, allot
 from tuner.nightly.ports import Collaborators
@@ -41,7 +39,6 @@ from tuner.store import Night, Store, vigil
 
 LEAST_FREE_BYTES = 200 * 2**20
 """Free on the store's disk before a night begins: a long one writes some tens of MB."""
-HOOK_S = 120.0
 CONFIRM_S = 1.0
 """A confirmation is taken to last, in a plan that nothing was measured for."""
 
@@ -98,7 +95,7 @@ def nightly(
         with signals_stop(stop):
             spent = time.monotonic() - began
             summary = run_night(settings, file.stem, store, beside, stop, fresh=fresh, spent_s=spent)
-        finish(settings, summary, where)
+        finish(settings, summary, where, _say)
     if json_output:
         print_json(summary)
     else:
@@ -169,43 +166,6 @@ def signals_stop(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def finish(settings: NightSettings, summary: dict[str, Any], db: str | None) -> None:
-    """Write the summary where it is wanted, make the report, run the hooks; what fails is said, and fails nothing."""
-    outputs = settings.outputs
-    if outputs.html is not None:
-        summary["report"] = _report(outputs.html, db)
-    text = json.dumps(summary, indent=1, ensure_ascii=False)
-    for path, content in ((outputs.json, text + "\n"), (outputs.markdown, markdown(summary))):
-        if path is not None:
-            with _said(f"{path} cannot be written"):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                new = path.with_name(f".{path.name}.new")
-                new.write_text(content, "utf-8")
-                new.replace(path)
-    hooks = [outputs.on_finish, *([outputs.on_failure] if summary["status"] else [])]
-    for hook in filter(None, hooks):
-        with _said(f"the hook {hook!r} failed"):
-            environment = {**os.environ, "GEMM_TUNER_SUMMARY": str(outputs.json or "")}
-            subprocess.run(hook, shell=True, input=text, text=True, timeout=HOOK_S, check=True, env=environment)
-
-
-def _report(out: Path, db: str | None) -> str:
-    """Where the report is, or why there is none."""
-    command = [sys.executable, "-m", "tuner", "report", "--out", str(out), *(["--db", db] if db else [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode == 0:
-        return str(out)
-    return f"none: {(done.stderr.strip().splitlines() or ['gemm-tuner report failed'])[-1]}"
-
-
-@contextmanager
-def _said(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, subprocess.SubprocessError) as error:
-        _say(f"{what}: {error}")
 
 
 def _say(line: str) -> None:
