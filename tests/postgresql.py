@@ -64,6 +64,9 @@ class Server:
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
             "fsync": "off",
+            "full_page_writes": "off",
+            "wal_level": "minimal",
+            "max_wal_senders": "0",
             "deadlock_timeout": "100ms",
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
