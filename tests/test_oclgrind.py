@@ -97,7 +97,8 @@ def edges(family: Family, rng: np.random.Generator, kind: str, count: int) -> An
         n = int(side.get("tsn", side.get("ts", side.get("group_n", side.get("nr", 8)))))
         k = int(side.get("tsk", side.get("ts", 8)))
         step = -1 if number % 2 else 1
-        problem = Problem.packed(m + step, n + step, k + step or 1, dtype=dtype, trans_a=trans_a, trans_b=trans_b)
+        m, n, k = (max(1, length + step) for length in (m, n, k))
+        problem = Problem.packed(m, n, k, dtype=dtype, trans_a=trans_a, trans_b=trans_b)
         if family.broken_rule(config, problem, device) is None:
             yield config, (problem, family.render(config, problem, device))
 
