@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import tuner
+from tests.fakes import small_family
 from tuner.family import Family, load_families, load_family, template_folder
-from tuner.model import Config, Device, Facts, Problem, Silicon, Software, UserError
+from tuner.model import CompilerInfo, Config, Device, Facts, Problem, Silicon, Software, UserError
 
 TOML = """\
 summary = "a small family"
@@ -492,3 +493,17 @@ def test_a_family_without_a_rank_has_none_to_speak_of(family: Family) -> None:
 def test_a_rank_is_a_number_of_problem_and_device(tmp_path: Path, rank: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_family(write(tmp_path, f"rank = {rank}\n{TOML}"))
+
+
+def test_what_may_spill_is_a_number_of_bytes(tmp_path: Path) -> None:
+    family = small_family(tmp_path)
+    assert family.refused_build(CompilerInfo(spill_bytes=10**6)) is None
+    declared = tmp_path / "grid.toml"
+    text = declared.read_text()
+    declared.write_text(f"most_spill_bytes = 0\n{text}")
+    family = load_family(declared)
+    assert family.refused_build(CompilerInfo()) is None and family.refused_build(CompilerInfo(spill_bytes=0)) is None
+    assert "8 bytes of registers spill" in str(family.refused_build(CompilerInfo(spill_bytes=8)))
+    declared.write_text(f"most_spill_bytes = -1\n{text}")
+    with pytest.raises(UserError, match=r"grid.toml:1: `most_spill_bytes` is a whole number"):
+        load_family(declared)

@@ -20,6 +20,7 @@ from tuner.family import Family, load_family
 from tuner.model import (
     Built,
     Champion,
+    CompilerInfo,
     Config,
     Device,
     Facts,
@@ -645,3 +646,30 @@ def test_the_search_computes_in_one_thread_and_leaves_the_callers_setting(
         before, seen = threads(), list[int]()
         tuned(FakeBench(on_measure=lambda config: seen.extend(threads())), store, families, evaluations=5)
         assert threads() == before and len(seen) >= 5 and set(seen) == {1}
+
+
+# Builds that are not worth a launch
+
+
+class SpillingBench(FakeBench):
+    """Its compiler spills 64 bytes for each step of x beyond 5."""
+
+    def build(self, rendered: Rendered) -> Future[Built]:
+        future: Future[Built] = Future()
+        spilled = 64 * max(0, int(config_of(rendered)["x"]) - 5)
+        future.set_result(replace(super().build(rendered).result(), compiler=CompilerInfo(spill_bytes=spilled)))
+        return future
+
+
+def test_a_build_that_spills_more_than_its_family_allows_is_never_run(tmp_path: Path, store: Store) -> None:
+    small_family(tmp_path)
+    declared = tmp_path / "grid.toml"
+    declared.write_text("most_spill_bytes = 64\n" + declared.read_text())
+    bench = SpillingBench()
+    outcome = tuned(bench, store, {"grid": load_family(declared)}, evaluations=64)
+    assert outcome.verdicts[Verdict.ILLEGAL] == 16 and all(int(config["x"]) <= 6 for config in bench.measured)
+    spilled = [r for r in store.history(SILICON, SOFTWARE, PROBLEM) if r.measurement.verdict is Verdict.ILLEGAL]
+    assert {r.measurement.message for r in spilled} == {
+        "128 bytes of registers spill, grid allows 64",
+        "192 bytes of registers spill, grid allows 64",
+    }

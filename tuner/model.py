@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
 _MEANINGS = {
     Verdict.CORRECT: "every check passed and it was timed",
-    Verdict.ILLEGAL: "it breaks a rule of its family, so it was never built",
+    Verdict.ILLEGAL: "it breaks a rule of its family, so it was never run",
     Verdict.COMPILE_FAILED: "the driver's compiler refused it",
     Verdict.COMPILE_TIMED_OUT: "the driver's compiler did not finish by the deadline",
     Verdict.LAUNCH_FAILED: "the driver refused to launch it or reported an error while it ran",

@@ -75,6 +75,8 @@ class Declaration:
     summary: str
     rank: Expression | None
     build_options: str
+    most_spill_bytes: int | None
+    """A build whose work-items spill more than this is not worth a launch; None: every one is."""
     axes: tuple[Axis, ...]
     derived: Mapping[str, Expression]
     rules: tuple[Rule, ...]
@@ -116,7 +118,18 @@ class _Reader:
         return UserError(f"{self.lines.where(*path)}: {what}.")
 
     def declaration(self) -> Declaration:
-        known = ("summary", "rank", "build_options", "axes", "derived", "rules", "scratch", "launch", "default")
+        known = (
+            "summary",
+            "rank",
+            "build_options",
+            "most_spill_bytes",
+            "axes",
+            "derived",
+            "rules",
+            "scratch",
+            "launch",
+            "default",
+        )
         self._keys(self.data, known, ("summary", "launch", "default"), ())
         rank = self._expression(self.data["rank"], "int", "rank") if "rank" in self.data else None
         axes = tuple(self._axis(name, data) for name, data in self._table("axes").items())
@@ -127,7 +140,14 @@ class _Reader:
         defaults = tuple((data, self.lines.where("default", index)) for index, data in self._tables("default"))
         options = self._text(self.data, "build_options") if "build_options" in self.data else ""
         summary = self._text(self.data, "summary")
-        return Declaration(summary, rank, options, axes, derived, rules, launches, scratch, defaults)
+        spills = self._spills()
+        return Declaration(summary, rank, options, spills, axes, derived, rules, launches, scratch, defaults)
+
+    def _spills(self) -> int | None:
+        most = self.data.get("most_spill_bytes")
+        if most is not None and (type(most) is not int or most < 0):
+            raise self.refuse("`most_spill_bytes` is a whole number of bytes, 0 or more", "most_spill_bytes")
+        return most
 
     def _table(self, name: str) -> dict[str, Any]:
         table = self.data.get(name, {})

@@ -16,7 +16,19 @@ from tuner.expr import Expression, Value
 from tuner.family.declare import Axis, Launch, Rule, read_declaration
 from tuner.family.facts import DOMAINS, facts_of, namespaces
 from tuner.family.source import rendered
-from tuner.model import Config, Device, Facts, Problem, Rendered, Scalar, Silicon, Software, Step, UserError
+from tuner.model import (
+    CompilerInfo,
+    Config,
+    Device,
+    Facts,
+    Problem,
+    Rendered,
+    Scalar,
+    Silicon,
+    Software,
+    Step,
+    UserError,
+)
 
 if TYPE_CHECKING:
     from tuner.family.render import Template
@@ -34,6 +46,7 @@ class Family:
         self.summary = declared.summary
         self._rank = declared.rank
         self.build_options = declared.build_options
+        self.most_spill_bytes = declared.most_spill_bytes
         self.axes: tuple[Axis, ...] = declared.axes
         self.derived: Mapping[str, Expression] = declared.derived
         self.rules: tuple[Rule, ...] = declared.rules
@@ -81,6 +94,12 @@ class Family:
     def broken_rule(self, config: Config, problem: Problem, device: Device) -> str | None:
         """The sentence of the first rule the configuration breaks, or None if it is legal."""
         return self._broken_rule(self._environment(config, problem, device))
+
+    def refused_build(self, said: CompilerInfo) -> str | None:
+        """Why a build is not worth running, by what its compiler said; None if it is, or if that says nothing."""
+        if self.most_spill_bytes is None or (said.spill_bytes or 0) <= self.most_spill_bytes:
+            return None
+        return f"{said.spill_bytes} bytes of registers spill, {self.name} allows {self.most_spill_bytes}"
 
     def default(self, problem: Problem, device: Device) -> Config:
         """The first declared default that is legal here; a UserError if none is."""

@@ -239,6 +239,8 @@ class _Run:
         if built.verdict is not Verdict.CORRECT:
             return Measurement(built.verdict, (), built.compile_ms, None, built.message, built.compiler)
         family = self.families[candidate.config.family]
+        if refused := family.refused_build(built.compiler):
+            return Measurement(Verdict.ILLEGAL, (), built.compile_ms, None, refused, built.compiler)
 
         def on_stage(stage: str) -> None:
             rendered = candidate.rendered

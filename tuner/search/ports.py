@@ -11,6 +11,7 @@ from tuner.model import (
     Built,
     Certificate,
     Champion,
+    CompilerInfo,
     Config,
     Device,
     Measurement,
@@ -44,6 +45,9 @@ class Family(Protocol):
 
     def broken_rule(self, config: Config, problem: Problem, device: Device) -> str | None:
         """The sentence of the first rule the configuration breaks; None when it is legal."""
+
+    def refused_build(self, said: CompilerInfo) -> str | None:
+        """Why a build is not worth running, by what its compiler said; None if it is."""
 
     def render(self, config: Config, problem: Problem, device: Device) -> Rendered:
         """Its source, build options and launches."""
