@@ -533,8 +533,10 @@ def test_parameters_as_the_tuners_of_clblast_write_them(tmp_path: Path) -> None:
     (tmp_path / "clblast_xgemm_1_32.json").write_text(result_of_a_tuner("0.74"))
     (tmp_path / "clblast_xgemm_2_32.json").write_text(result_of_a_tuner("1.50").replace("GEMMK=0", "GEMMK=1"))
     (tmp_path / "clblast_xgemm_1_64.json").write_text(result_of_a_tuner("2.00", "64"))
+    direct = result_of_a_tuner("3.00", "64").replace('"Xgemm"', '"XgemmDirectTN"')
+    (tmp_path / "clblast_xgemm_direct_1_64.json").write_text(direct)
     found = {"Xgemm": {"GEMMK": 0, "MWG": 64, "VWN": 4}}
-    assert read_parameters(tmp_path) == {"float32": found, "float64": found}
+    assert read_parameters(tmp_path) == {"float32": found, "float64": {**found, "XgemmDirect": found["Xgemm"]}}
     assert read_parameters(tmp_path / "clblast_xgemm_1_32.json") == {"float32": found}
 
 

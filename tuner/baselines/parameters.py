@@ -15,6 +15,9 @@ _OF_PRECISION = {"32": "float32", "64": "float64"}
 _NO_PARAMETER = "PRECISION"
 """Stands among the parameters of the tuner's results, and is none."""
 
+_TRANSPOSITIONS = re.compile(r"(?<=XgemmDirect)[NT]{2}$")
+"""A result names the kernel that was timed; its parameters are set for all of the four at once."""
+
 Timed = dict[str, dict[str, tuple[float, Mapping[str, int]]]]
 """dtype -> kernel -> (ms, parameters)."""
 
@@ -59,6 +62,7 @@ def _result(data: Any) -> Timed:
     precision, kernel, time_ms, parameters = (text if isinstance(text, str) else "" for text in texts)
     if precision not in _OF_PRECISION or not re.fullmatch(r"\d+(\.\d+)?", time_ms):
         return {}
+    kernel = _TRANSPOSITIONS.sub("", kernel)
     pairs = re.findall(r"(\w+)=(\d+)", parameters)
     values = {name: int(value) for name, value in pairs if name != _NO_PARAMETER}
     return {_OF_PRECISION[precision]: {kernel: (float(time_ms), values)}} if kernel and values else {}
