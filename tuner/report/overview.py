@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.model import Problem, Verdict
@@ -28,7 +29,8 @@ def page(facts: Facts, changes: Sequence[Block]) -> Page:
         Section("problems", "Problems", tuple(_problems(facts))),
         Section("reading", "How to read the numbers", tuple(Prose(text) for text in READING)),
     )
-    lead = f"From {plain(facts.store)}, {date_of(facts.now)} UTC."
+    store = facts.store if "://" in facts.store else Path(facts.store).name
+    lead = f"From {plain(store)}, {date_of(facts.now)} UTC."
     return Page("index", "GEMM tuning report", lead, sections)
 
 
