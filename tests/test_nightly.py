@@ -17,7 +17,8 @@ from tests.night_fakes import FakeLibrary, Night, NightBench, by_size, cubes, of
 from tuner.model import Config, Measurement, Problem, Verdict
 from tuner.nightly.morning import lines, markdown
 from tuner.nightly.regress import Comparison, Point, compare, point_of
-from tuner.store import LIBRARY_PREFIX, Miss, Store, open_store
+from tuner.nightly.settings import NightBudget
+from tuner.store import LIBRARY_PREFIX, Miss, Process, Store, open_store
 from tuner.timing import enough
 
 
@@ -361,6 +362,21 @@ def test_told_to_stop_it_ends_in_order_and_the_next_goes_on(tmp_path: Path, stor
     assert len(stopping.measured) + len(bench.measured) == 18, "nothing twice"
     assert len(device_of(resumed)["promoted"]) == 3
     assert any("going on with night" in line for line in night.said)
+
+
+def test_a_confirmation_that_was_shot_stays_in_no_flight(tmp_path: Path) -> None:
+    place, problem = str(tmp_path / "tuner.db"), cubes(1)[0]
+    night, me = Night(tmp_path, [problem], budget=NightBudget(3600.0, 600.0, 3)), Process.current()
+    with open_store(place, upgrade=True, process=Process("here", "boot", me.pid, me.started)) as store:
+        night.run(store, NightBench())
+        champion = store.champion(SILICON, SOFTWARE, problem)
+    assert champion is not None
+    key, source = (SILICON, SOFTWARE, problem), champion.rendered.source_hash
+    with open_store(place, upgrade=True, process=Process("here", "boot", 4_000_000, "1")) as shot:
+        shot.begin(shot.start_run(*key, {"stage": "confirm"}), *key, champion.config, source, "launch")
+    with open_store(place, upgrade=True, process=Process("here", "boot", me.pid, me.started)) as store:
+        night.run(store, NightBench())
+        assert store.stats()["tables"]["in_flight"] == 0
 
 
 def test_a_failing_device_is_a_status_and_the_next_night_begins_anew(tmp_path: Path, store: Store) -> None:

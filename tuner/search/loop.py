@@ -316,7 +316,8 @@ class _Run:
         again: deque[Config] = deque()
         for interrupted in settled.again:
             config = self._restored(interrupted.config)
-            if config is not None and self._render(config).source_hash == interrupted.source_hash:
+            wanted = config is not None and interrupted.source_hash not in self._known  # no second look at a champion
+            if wanted and config is not None and self._render(config).source_hash == interrupted.source_hash:
                 self._proposer.skip(config)
                 again.append(config)
             else:
