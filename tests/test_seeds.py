@@ -115,7 +115,8 @@ def test_there_are_seeds_of_a_gpu_and_of_a_cpu() -> None:
 @pytest.mark.parametrize("entry", SEEDS, ids=lambda entry: f"{entry.champion.silicon.kind} {entry.champion.problem}")
 def test_a_seed_is_legal_where_it_was_measured_and_names_its_measurement(entry: Entry, tmp_path: Path) -> None:
     found = entry.champion
-    facts = GPU if found.silicon.kind == "gpu" else Facts(2**18, 8192, (8192,) * 3, 2**34, 2**33, fp64=True, shares_cores=True)
+    cpu = Facts(2**18, 8192, (8192,) * 3, 2**34, 2**33, fp64=True, shares_cores=True)
+    facts = GPU if found.silicon.kind == "gpu" else cpu
     device = Device(found.silicon, Software("any", "any", "OpenCL C 3.0", "any"), "here", facts)
     answer = lookup(Snapshot(tmp_path / "none"), device, found.problem, _families(), seeds=seed_index)
     assert (answer.origin, answer.distance, answer.config.family) == (Origin.SEED, 0.0, found.config.family)
