@@ -39,6 +39,8 @@ def test_every_operand_of_every_family(name: str, device: Device, tmp_path: Path
     jobs = []
     for trans in (False, True):
         problem = Problem.packed(3, 3, 3, batch=2, dtype="float16", trans_a=trans, trans_b=trans, align=2)
+        if family.space(problem, of).size[0] == 0:
+            pytest.skip(f"{name} is not for such a device or product")
         configs = [family.default(problem, of), few_registers(family.space(problem, of).sample(RANDOM, 30))]
         for config in configs:
             rendered = family.render(config, problem, of).to_json()

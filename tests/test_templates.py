@@ -315,10 +315,9 @@ def test_asynchronous_copies(bench: Bench) -> None:
 def test_strict_families_serve_every_math(bench: Bench, math: str) -> None:
     device = bench.device
     problem = Problem.packed(70, 66, 130, math=math)
-    cases = [
-        Case(problem, family.render(family.default(problem, device), problem, device)) for family in FAMILIES.values()
-    ]
+    here = [family for family in FAMILIES.values() if family.space(problem, device).size[0] > 0]
+    cases = [Case(problem, family.render(family.default(problem, device), problem, device)) for family in here]
     outcome = bench.check(cases)
-    assert outcome.verdict is Verdict.CORRECT, outcome.message
+    assert len(cases) >= 4 and outcome.verdict is Verdict.CORRECT, outcome.message
     said = [check for check in outcome.checks if "RMS error" in check]
     assert len(said) == (5 * len(cases) if math == "fp32_equivalent" else 0)
