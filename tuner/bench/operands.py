@@ -12,7 +12,7 @@ import numpy as np
 from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
-from tuner.verify import Layout, Reference, References, Values, element_type, nan_bits, real_type
+from tuner.verify import Factors, Layout, Reference, References, Values, element_type, nan_bits, real_type
 
 SCRATCH_GUARD_BYTES = 2**16
 """In front of every scratch buffer, and behind it: a kernel that writes outside of it is found out."""
@@ -31,6 +31,8 @@ class Loaded:
     b: Buffer
     c: Buffer
     bytes: int
+    factors: Factors | None = None
+    """A and B on the host, by which other kinds of call find the same ones on the device."""
     expected: Buffer | np.ndarray[Any, Any] | None = field(default=None)
     """C's whole buffer as a right kernel leaves it, once known: on the device, or on the host if that is the device."""
 
@@ -107,9 +109,19 @@ class OperandStore:
 
     def _load(self, reference: Reference, layout: Layout, needed: int) -> Loaded:
         operands, machine = reference.operands, self._machine
-        a, b = (machine.buffer(flat.nbytes, flat) for flat in (operands.flat_a(layout), operands.flat_b(layout)))
+        twin = self._twin(operands.factors, layout)
+        if twin is None:
+            a, b = (machine.buffer(flat.nbytes, flat) for flat in (operands.flat_a(layout), operands.flat_b(layout)))
+        else:
+            a, b = twin.a, twin.b
         c = machine.buffer(layout.c.elements * layout.problem.element_bytes)
-        return Loaded(reference, layout, a, b, c, needed)
+        return Loaded(reference, layout, a, b, c, needed, factors=operands.factors)
+
+    def _twin(self, factors: Factors | None, layout: Layout) -> Loaded | None:
+        """Operands of another kind of call that has the same A and B, in the same layout, on the device already."""
+        if factors is None:
+            return None
+        return next((o for o in self._kept.values() if o.factors is factors and o.layout == layout), None)
 
     def _make_room(self, needed: int) -> None:
         available = self._machine.device.facts.global_mem_bytes

@@ -2,7 +2,7 @@
 
 from tuner.verify.accept import ERROR_BOUND, CheckResult, count_differences, guards_untouched
 from tuner.verify.layout import GUARD_ROWS, Layout, Slab, element_type, nan_bits, real_type
-from tuner.verify.operands import KINDS, Kind, Operands, Values, make_operands
+from tuner.verify.operands import KINDS, Factors, Kind, Operands, Values, make_operands
 from tuner.verify.planted import COMPARE_SOURCE, PlantedError, planted_errors
 from tuner.verify.references import Reference, References
 
@@ -12,6 +12,7 @@ __all__ = [
     "GUARD_ROWS",
     "KINDS",
     "CheckResult",
+    "Factors",
     "Kind",
     "Layout",
     "Operands",

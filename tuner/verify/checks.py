@@ -52,9 +52,9 @@ class Whole:
         """Compute alpha·A·B + beta·C0, exact because operands are small integers."""
         p, kind, real = operands.problem, operands.kind, real_type(operands.problem.dtype)
         expected = np.zeros((p.batch, p.m, p.n), real)
-        if kind.reads_ab:
-            expected = product(operands.left, operands.right, real)
-            expected *= kind.alpha
+        if operands.factors is not None:
+            plain: Array = operands.factors.once("product", lambda: product(operands.left, operands.right, real))
+            expected = plain * real.type(kind.alpha)
         if operands.c is not None:
             expected += operands.c.astype(real) * kind.beta
         self.expected = expected.astype(element_type(p.dtype), copy=False)
@@ -77,7 +77,9 @@ class Freivalds:
         kind = operands.kind
         self._bound = operands.c_bound
         self._vectors = random_vectors(operands.problem.n, seed)
-        self._image = image(operands.left, image(operands.right, self._vectors)) * _word(int(kind.alpha))
+        assert operands.factors is not None, "without A and B, all of C is known"
+        plain: Array = operands.factors.once(f"image {seed}", lambda: _image(operands, self._vectors))
+        self._image = plain * _word(int(kind.alpha))
         if operands.c is not None:
             self._image += image(operands.c, self._vectors) * _word(int(kind.beta))
 
@@ -166,23 +168,31 @@ class _ExactElements:
         return accept_close(error[None], np.zeros_like(error)[None], scale[self._where][None])
 
 
+def _image(operands: Operands, vectors: Array) -> Array:
+    return image(operands.left, image(operands.right, vectors))
+
+
 def _close_rows(operands: Operands, rows: tuple[tuple[int, int], ...] | None) -> tuple[Array, Array]:
     """(reference, |alpha||A||B| + |beta||C|) in float64 for `rows`, or all rows, (rows, n)."""
-    left, right, c, kind = operands.left, operands.right, operands.c, operands.kind
-    if rows is None:
-        n = operands.problem.n
-        value, magnitude = (every.reshape(-1, n) for every in product_and_magnitude(left, right))
-        before = None if c is None else c.reshape(-1, n)
-    else:
-        index, row = np.array(rows).T
-        value, magnitude = _sampled_products(left, right, index, row)
-        before = None if c is None else c[index, row]
-    value *= kind.alpha
-    magnitude *= abs(kind.alpha)
-    if before is not None:
+    c, kind = operands.c, operands.kind
+    assert operands.factors is not None, "without A and B, all of C is known"
+    plain = operands.factors.once(f"rows {rows}", lambda: _plain_rows(operands, rows))
+    value, magnitude = plain[0] * kind.alpha, plain[1] * abs(kind.alpha)
+    if c is not None:
+        before = c.reshape(-1, operands.problem.n) if rows is None else c[tuple(np.array(rows).T)]
         value += kind.beta * before.astype(np.float64)
         magnitude += abs(kind.beta) * np.abs(before.astype(np.float64))
     return value, magnitude
+
+
+def _plain_rows(operands: Operands, rows: tuple[tuple[int, int], ...] | None) -> tuple[Array, Array]:
+    """(A·B, |A||B|) in float64, (rows, n)."""
+    left, right = operands.left, operands.right
+    if rows is None:
+        value, magnitude = (every.reshape(-1, operands.problem.n) for every in product_and_magnitude(left, right))
+        return value, magnitude
+    index, row = np.array(rows).T
+    return _sampled_products(left, right, index, row)
 
 
 def _sampled_products(left: Array, right: Array, index: Array, row: Array) -> tuple[Array, Array]:

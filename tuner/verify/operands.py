@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -71,19 +72,49 @@ KINDS: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, eq=False)
+class Factors:
+    """A and B as stored, (batch, rows, columns): the same ones for every kind of call that can have them."""
+
+    a: Array
+    b: Array
+    known: dict[str, Any] = field(default_factory=dict)
+    """What references made of them, by what it is, so that it is made once."""
+
+    def once(self, what: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made at the first call for `what`."""
+        if what not in self.known:
+            self.known[what] = make()
+        return self.known[what]
+
+    @property
+    def bytes(self) -> int:
+        """Host memory held."""
+        return self.a.nbytes + self.b.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class Operands:
     """Values of A, B and C for one call, as stored (batch, rows, columns); None where the kernel must not read."""
 
     problem: Problem
     values: Values
     kind: Kind
-    a: Array | None
-    b: Array | None
+    factors: Factors | None
     c: Array | None
     terms: int
     """Products that differ from zero in an element of C, at most."""
     c_bound: int
     """For integers: no partial sum of any order exceeds this magnitude."""
+
+    @property
+    def a(self) -> Array | None:
+        """A as stored, or None."""
+        return None if self.factors is None else self.factors.a
+
+    @property
+    def b(self) -> Array | None:
+        """B as stored, or None."""
+        return None if self.factors is None else self.factors.b
 
     @property
     def left(self) -> Array:
@@ -98,7 +129,7 @@ class Operands:
     @property
     def bytes(self) -> int:
         """Host memory held."""
-        return sum(operand.nbytes for operand in (self.a, self.b, self.c) if operand is not None)
+        return sum(part.nbytes for part in (self.a, self.b, self.c) if part is not None)
 
     def flat_a(self, layout: Layout) -> Array:
         """A new buffer for the device: A's values in `layout`, NaN around them (or everywhere if A is not read)."""
@@ -159,13 +190,14 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
         whole += whole >= 0  # no zeros: then each lost product changes C
         return whole
 
-    a = b = c = None
-    if kind.reads_ab:
+    def factors() -> Factors:
         a, b = draw(0, largest), draw(1, largest)
         _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 6))
-    if kind.reads_c:
-        c = draw(2, c_range(problem))
-    return Operands(problem, "integers", kind, a, b, c, terms, bound)
+        return Factors(a, b)
+
+    shared = _shared((problem, seed, "integers", largest, terms), factors) if kind.reads_ab else None
+    c = draw(2, c_range(problem)) if kind.reads_c else None
+    return Operands(problem, "integers", kind, shared, c, terms, bound)
 
 
 def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands:
@@ -175,16 +207,31 @@ def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands
         return drawn.astype(element_type(problem.dtype), copy=False)
 
     terms = min(problem.k, MAX_FLOAT_TERMS) if values in ("floats", "specials") else problem.k
-    a = b = c = None
-    if kind.reads_ab:
+
+    def factors() -> Factors:
         a, b = draw(0), draw(1)
         _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 7))
         if values == "specials":
             _place_specials(_oriented(a, problem.trans_a), _oriented(b, problem.trans_b), seed)
-    if kind.reads_c:
-        c = draw(2)
+        return Factors(a, b)
+
+    shared = _shared((problem, seed, values), factors) if kind.reads_ab else None
+    c = draw(2) if kind.reads_c else None
     scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
-    return Operands(problem, values, scaled, a, b, c, terms, 0)
+    return Operands(problem, values, scaled, shared, c, terms, 0)
+
+
+_in_use: WeakValueDictionary[Hashable, Factors] = WeakValueDictionary()
+
+
+def _shared(key: Hashable, make: Callable[[], Factors]) -> Factors:
+    """The factors of `key`, as long as any operands hold them; made anew else. Nobody writes to them."""
+    found = _in_use.get(key)
+    if found is None:
+        found = make()
+        found.a.flags.writeable = found.b.flags.writeable = False
+        _in_use[key] = found
+    return found
 
 
 def _inexact(factor: float, dtype: str) -> float:
