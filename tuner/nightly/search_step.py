@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tuner.family import Family
@@ -63,7 +64,8 @@ def renew(lane: Lane, problems: Sequence[Problem]) -> None:
             budget = Budget(len(configs), min(RENEW_S, clock.left))
             note = lane.note("renew")
             arguments = (problem, lane.device, families, lane.bench, lane.store, budget)
-            outcome = tune(*arguments, seed=0, barred=lambda: _barred(lane), note=note)
+            barred = partial(_barred, lane, problem)
+            outcome = tune(*arguments, seed=0, barred=barred, note=note)
             result |= {"proven": outcome.promotion.promoted, "reason": outcome.promotion.reason}
             result["verdicts"] = dict(outcome.verdicts)
             if lane.stop.is_set():
@@ -127,8 +129,8 @@ def _search(lane: Lane, due: Due) -> bool:
     finishing = earlier is not None and earlier["best_ms"] is not None  # only race and certificate are missing
     limits = Budget(0 if finishing else budget.evaluations, due.seconds)
     arguments = (problem, lane.device, lane.families, lane.bench, lane.store, limits)
-    seed, note = lane.settings.seed, lane.note("search")
-    outcome = tune(*arguments, seed=seed, observe=observe, barred=lambda: _barred(lane), note=note, seeds=lane.seeds)
+    seed, note, barred = lane.settings.seed, lane.note("search"), partial(_barred, lane, problem)
+    outcome = tune(*arguments, seed=seed, observe=observe, barred=barred, note=note, seeds=lane.seeds)
     if outcome.stopped_by == "interrupted":
         return False
     result = _result(lane, due, outcome, before)
@@ -155,8 +157,14 @@ def _joined(earlier: Result, later: Result) -> Result:
     }
 
 
-def _barred(lane: Lane) -> str:
-    """Why no champion may change now: the machine is slow or noisy, and the software is not to blame."""
+def _barred(lane: Lane, problem: Problem) -> str:
+    """Why no champion may change now: the machine is slow or noisy, and the software is not to blame.
+
+    The first champion of a problem changes none, and even one found in a bad hour is better than what a look-up would
+    fall back on.
+    """
+    if lane.store.champion(*lane.key(problem)) is None:
+        return ""
     condition = lane.watch.look("before a champion changes")
     if not condition.fit:
         condition = lane.watch.wait(lane.clock.part(BARRED_S), "before a champion changes", lane.say)
