@@ -18,6 +18,8 @@ from tuner.nightly.words import problem_json
 
 END_S = 6.0
 """Kept for the last reading and the summary."""
+LIBRARIES_SHARE = 0.4
+"""Of what is left of a night, kept for races with libraries at most: searching is what the night is for."""
 LIBRARIES_WAIT_S = 20.0
 """Libraries that are still being opened when all else is done are waited for so long."""
 
@@ -58,7 +60,8 @@ def _searches(lane: Lane, rivals: Rivals | None) -> None:
 
     def reserve() -> float:
         unmet = len(rivals.due(list(waiting))) if rivals is not None else 0
-        return END_S + cross + unmet * (rivals.usual_s if rivals is not None else 0.0)
+        races = unmet * (rivals.usual_s if rivals is not None else 0.0)
+        return END_S + cross + min(races, LIBRARIES_SHARE * lane.clock.left)
 
     def after(problem: Problem) -> None:
         if rivals is not None and rivals.race(problem):

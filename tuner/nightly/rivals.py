@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -78,8 +79,8 @@ class Rivals:
 
     @property
     def usual_s(self) -> float:
-        """Seconds a race takes on average."""
-        return sum(seconds for _, seconds in self._spent) / len(self._spent) if self._spent else USUAL_S
+        """Seconds a race takes, in the median: the first also waits for libraries to warm up."""
+        return statistics.median([USUAL_S, *(seconds for _, seconds in self._spent)])
 
     def _expected_s(self, problem: Problem) -> float:
         """Of one race: what the slowest took that was not much larger, and no less than usual."""
