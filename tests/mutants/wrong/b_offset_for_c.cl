@@ -1,6 +1,6 @@
 // Wrong: it takes the offset of B for that of C.
-#undef C
-#define C(i, j) c[b_offset + BATCH * c_stride + (long)(i) * ldc + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (b_offset + BATCH * c_stride + (long)(i) * ldc + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {

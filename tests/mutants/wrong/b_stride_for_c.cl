@@ -1,6 +1,6 @@
 // Wrong: it takes the batch stride of B for that of C.
-#undef C
-#define C(i, j) c[c_offset + BATCH * b_stride + (long)(i) * ldc + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (c_offset + BATCH * b_stride + (long)(i) * ldc + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {

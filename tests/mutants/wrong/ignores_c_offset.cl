@@ -1,6 +1,6 @@
 // Wrong: it ignores the offset of C.
-#undef C
-#define C(i, j) c[BATCH * c_stride + (long)(i) * ldc + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (BATCH * c_stride + (long)(i) * ldc + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {

@@ -1,6 +1,6 @@
 // Wrong: it takes the matrices of the batch to follow each other without gaps.
-#undef C
-#define C(i, j) c[c_offset + BATCH * m * ldc + (long)(i) * ldc + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (c_offset + BATCH * m * ldc + (long)(i) * ldc + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {

@@ -1,6 +1,6 @@
 // Wrong: it takes the rows of C to lie without gaps.
-#undef C
-#define C(i, j) c[c_offset + BATCH * c_stride + (long)(i) * n + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (c_offset + BATCH * c_stride + (long)(i) * n + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {

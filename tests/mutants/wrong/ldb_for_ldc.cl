@@ -1,6 +1,6 @@
 // Wrong: it takes the leading dimension of B for that of C.
-#undef C
-#define C(i, j) c[c_offset + BATCH * c_stride + (long)(i) * ldb + (j)]
+#undef C_PLACE
+#define C_PLACE(i, j) (c_offset + BATCH * c_stride + (long)(i) * ldb + (j))
 
 __kernel void gemm(GEMM_ARGUMENTS)
 {
