@@ -3,6 +3,7 @@
  1  test_interchange::test_another_machines_smaller_time_never_wins
  1  test_interchange::test_an_imported_champion_is_never_executed_before_it_is_certified_here
  1  gemm/cases::test_a_planted_wrong_champion_is_never_run
+ 1  test_service::test_what_is_not_certified_here_is_shown_and_not_served
  2  test_lookup::test_dtype_and_transposes_are_never_near
  3  test_field_cases::test_a_certificate_has_the_odd_the_doubled_and_the_short_shape
  3  test_search::test_the_winner_that_fails_its_certificate_is_out_and_the_next_is_promoted
@@ -62,6 +63,7 @@
 47  test_misses::test_what_is_asked_for_in_vain_is_counted
 48  test_lookup::test_another_devices_data_changes_no_answer
 49  test_lookup::test_another_driver_is_told_and_not_certified
+49  test_service::test_a_champion_of_another_driver_is_shown_and_not_served
 49  gemm/cases::test_what_was_found_wrong_is_not_tried_again_by_the_next_process
 49  test_nightly::test_a_changed_driver_proves_the_old_champions_first
 50  test_store::test_a_damaged_trial_is_left_out_and_named

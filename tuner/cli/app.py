@@ -27,6 +27,7 @@ from tuner.cli import (
     nightly_command,
     replay_command,
     report_command,
+    serve_command,
     tune_command,
     verify_command,
 )
@@ -51,6 +52,7 @@ app.command("bench")(bench_command.bench)
 app.command("ladder")(ladder_command.ladder)
 app.command("replay")(replay_command.replay)
 app.command("report")(report_command.report)
+app.command("serve")(serve_command.serve)
 app.command("study")(report_command.study)
 app.command("champions")(champion_commands.champions)
 app.command("history")(champion_commands.history)

@@ -34,11 +34,11 @@ class Counter:
         self.origin = origin
         self.fresh = 0
 
-    def count(self) -> None:
-        """Once more."""
+    def count(self, times: int = 1) -> None:
+        """So many times more."""
         misses = self._misses
         with misses.lock:
-            self.fresh += 1
+            self.fresh += times
         if not misses.awake:
             misses.wake()
 

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,21 @@ class Index:
     def silicons(self) -> list[Silicon]:
         """Whatever has champions."""
         return list(self._by_silicon)
+
+    @property
+    def devices(self) -> dict[tuple[Silicon, Software], int]:
+        """How many champions there are for each."""
+        return dict(Counter((one.silicon, one.software) for many in self._by_silicon.values() for one in many))
+
+    @property
+    def listed(self) -> list[Listed]:
+        """Every champion; of two for one key the pinned one comes first."""
+        return [one for many in self._by_silicon.values() for one in many]
+
+    def latest(self, silicon: Silicon, software: Software) -> str:
+        """When something was published there last; empty if never."""
+        found = (one.entry for one in self._by_silicon.get(silicon, ()) if one.software == software)
+        return max((entry.champion.when for entry in found if entry is not None), default="")
 
     def same_problem(self, silicon: Silicon, problem: Problem) -> list[Entry]:
         """Entries of this very problem on this silicon, whatever the software."""
