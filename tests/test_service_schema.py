@@ -75,7 +75,7 @@ def test_nothing_is_answered_that_the_document_does_not_say(
     )
     @hypothesis.given(api[path][method].as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
-        if "device" in (case.query or {}) and next(turns) % 2:
+        if mode is GenerationMode.POSITIVE and "device" in (case.query or {}) and next(turns) % 2:
             case.query["device"] = "Anvil"  # half of the time it is one that is known
         if method == "POST":
             case.headers["Authorization"] = f"Bearer {TOKEN}"

@@ -18,7 +18,7 @@ from tuner.cli import options as o
 from tuner.cli.output import console, print_json
 from tuner.cli.wiring import the_families
 from tuner.model import Device, UserError
-from tuner.nightly.read import seconds_of
+from tuner.nightly.entries import seconds_of
 from tuner.service import DEFAULT_PORT, TOKEN_VARIABLE, Settings, read_token, refuse_open_bind
 
 _NEEDED = ("fastapi", "uvicorn", "httptools", "uvloop", "prometheus_client")
