@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase
+from schemathesis import Config as SchemathesisConfig
 from schemathesis import GenerationMode
 
 from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, small_family
@@ -31,7 +32,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
         store.certify(SILICON, SOFTWARE, PROBLEM, config, rendered.source_hash, ["odd sizes"])
         store.promote(SILICON, SOFTWARE, PROBLEM, config, rendered, reason="won", time_ms=2.0, noise=0.01, run=run)
     settings = Settings(db, {"grid": family}, described=(DEVICE,), token=TOKEN)
-    return schemathesis.openapi.from_asgi("/openapi.json", create(settings))
+    refusals = [400, 401, 403, 404, 409, 413, 414, 415, 422]
+    checks = {"negative_data_rejection": {"expected-statuses": refusals}}
+    config = SchemathesisConfig.from_dict({"checks": checks})
+    return schemathesis.openapi.from_asgi("/openapi.json", create(settings), config=config)
 
 
 OPERATIONS = [

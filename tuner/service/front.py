@@ -18,7 +18,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MOST_QUERY_BYTES = 4096
+MOST_QUERY_BYTES = 16 * 1024
 MOST_PARAMETERS = 32
 MOST_BODY_BYTES = 256 * 1024
 BODY_S = 10.0
