@@ -34,8 +34,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     settings = Settings(db, {"grid": family}, described=(DEVICE,), token=TOKEN)
     refusals = [400, 401, 403, 404, 409, 413, 414, 415, 422]
     checks = {"negative_data_rejection": {"expected-statuses": refusals}}
-    config = SchemathesisConfig.from_dict({"checks": checks})
-    return schemathesis.openapi.from_asgi("/openapi.json", create(settings), config=config)
+    lenient = SchemathesisConfig.from_dict({"checks": checks})
+    return schemathesis.openapi.from_asgi("/openapi.json", create(settings), config=lenient)
 
 
 OPERATIONS = [
