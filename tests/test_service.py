@@ -25,6 +25,7 @@ from tuner.family import load_families
 from tuner.lookup import snapshot as snapshot_module
 from tuner.model import Config, Device, MachineError, Problem, Rendered, UserError
 from tuner.service import Settings, is_loopback, read_token, refuse_open_bind
+from tuner.service import kept as kept_module
 from tuner.service.answers import Answers
 from tuner.service.app import create
 from tuner.service.health import Health
@@ -41,6 +42,7 @@ ASK: dict[str, Any] = {"device": "Anvil", "m": 64, "n": 64, "k": 64}
 @pytest.fixture(autouse=True)
 def snapshot_is_read_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(kept_module, "STALE_S", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +152,23 @@ def test_a_new_champion_is_served_at_once_and_under_another_tag(client: TestClie
     publish(4)
     after = client.get("/v1/lookup", params=ASK, headers=tag)
     assert (after.status_code, after.json()["config"]["x"]) == (200, 4)
+
+
+def test_while_a_new_answer_is_made_the_old_one_is_sent(
+    client: TestClient, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def x() -> int:
+        found: int = client.get("/v1/lookup", params=ASK).json()["config"]["x"]
+        return found
+
+    publish(3)
+    assert x() == 3
+    monkeypatch.setattr(kept_module, "STALE_S", 1e9)
+    publish(4)
+    found = [x()]
+    while found[-1] == 3:
+        found.append(x())
+    assert set(found) == {3, 4} and found[-1] == 4
 
 
 def test_what_was_asked_in_vain_is_counted_each_time(client: TestClient, store: Store, publish: Publish) -> None:

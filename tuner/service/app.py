@@ -157,7 +157,7 @@ class _Service:
         """What `make` says, kept for whoever asks the same."""
         index = self.answers.snapshot.index
         found = make()
-        self.kept.put(request.scope["path"], request.scope["query_string"], index, found)
+        self.kept.put(request.scope["path"], request.scope["query_string"], index, found, make)
         found.count()
         return _response(found, request)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.lookup import Index, Snapshot
@@ -13,6 +17,8 @@ from tuner.lookup import Index, Snapshot
 MOST_ANSWERS = 4096
 MOST_BYTES = 64 * 2**20
 """Beyond either, all are forgotten and made anew."""
+STALE_S = 2.0
+"""How long an answer may be sent after its snapshot was replaced."""
 
 Header = tuple[bytes, bytes]
 Count = Callable[[], None]
@@ -79,32 +85,75 @@ def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None
     return Ready(status, found.body, found.headers + more)
 
 
+Asked = tuple[str, bytes]
+"""Path and query."""
+Make = Callable[[], Ready]
+
+
+@dataclass
+class _Of:
+    """The answers of one snapshot."""
+
+    index: Index
+    answers: dict[Asked, tuple[Ready, Make]] = field(default_factory=dict)
+    size: int = 0
+
+
 class Kept:
-    """Responses by path and query, of one snapshot; safe to use from several threads."""
+    """Responses by path and query, of one snapshot; safe to use from several threads.
+
+    When a new snapshot is published, an old answer that is asked for again is sent while a thread makes the new one, for
+    STALE_S at most: otherwise everybody would wait while everything is made anew.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Nothing yet."""
         self._snapshot = snapshot
-        self._state: tuple[Index | None, dict[tuple[str, bytes], Ready], list[int]] = (None, {}, [0])
+        self._now = self._before = _Of(snapshot.index)
+        self._since = -math.inf
+        self._making: set[Asked] = set()
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="gemm-tuner-answers")
 
     def get(self, path: str, query: bytes) -> Ready | None:
-        """What was answered to this very text under the present snapshot."""
-        index = self._snapshot.index
-        if self._state[0] is not index:
-            self._state = (index, {}, [0])
-        return self._state[1].get((path, query))
+        """What was answered to this very text under the present snapshot, or, for a moment, the one before."""
+        index, now = self._snapshot.index, self._now
+        if now.index is not index:
+            self._before, self._now, self._since = now, _Of(index), time.monotonic()
+            self._making.clear()
+        asked = (path, query)
+        found = self._now.answers.get(asked)
+        if found is None and self._before is not self._now:
+            found = self._old(asked)
+        return None if found is None else found[0]
+
+    def _old(self, asked: Asked) -> tuple[Ready, Make] | None:
+        """The answer of the snapshot before, while the new one is made."""
+        if time.monotonic() - self._since >= STALE_S:
+            self._before = self._now
+            return None
+        found = self._before.answers.get(asked)
+        if found is not None and asked not in self._making:
+            self._making.add(asked)
+            self._maker.submit(self._make, asked, found[1])
+        return found
 
     def forget(self) -> None:
         """Everything."""
-        self._state = (None, {}, [0])
+        self._now = self._before = _Of(self._snapshot.index)
 
-    def put(self, path: str, query: bytes, index: Index, found: Ready) -> None:
-        """Keep what was answered from `index`."""
-        seen, answers, size = self._state
-        if seen is not index:
+    def put(self, path: str, query: bytes, index: Index, found: Ready, make: Make) -> None:
+        """Keep what `make` answered from `index`."""
+        now = self._now
+        if now.index is not index:
             return
-        if len(answers) >= MOST_ANSWERS or size[0] + len(found.body) > MOST_BYTES:
-            answers.clear()
-            size[0] = 0
-        answers[path, query] = found
-        size[0] += len(found.body)
+        if len(now.answers) >= MOST_ANSWERS or now.size + len(found.body) > MOST_BYTES:
+            now.answers.clear()
+            now.size = 0
+        now.answers[path, query] = found, make
+        now.size += len(found.body)
+
+    def _make(self, asked: Asked, make: Make) -> None:
+        """An error is for whoever asks next."""
+        index = self._snapshot.index
+        with contextlib.suppress(Exception):
+            self.put(*asked, index, make(), make)
