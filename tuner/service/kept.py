@@ -102,8 +102,8 @@ class _Of:
 class Kept:
     """Responses by path and query, of one snapshot; safe to use from several threads.
 
-    When a new snapshot is published, an old answer that is asked for again is sent while a thread makes the new one, for
-    STALE_S at most: otherwise everybody would wait while everything is made anew.
+    When a new snapshot is published, an old answer that is asked for again is sent while a thread makes the new one,
+    for STALE_S at most: otherwise everybody would wait while everything is made anew.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
