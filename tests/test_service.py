@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
 import signal
@@ -667,6 +668,14 @@ def test_it_ends_in_order_when_told_to(running: Any) -> None:
     assert process.wait(60) == 0
     assert process.stderr.read() == ""
     assert [json.loads(line)["count"] for file in misses.iterdir() for line in file.read_text().splitlines()] == [1]
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert run(["serve"]) == 2
+    assert "gemm-tuner[serve]" in capsys.readouterr().err
 
 
 def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
