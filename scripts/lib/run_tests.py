@@ -17,6 +17,8 @@ from environment import ROOT, Environment, Stop
 
 SHELL_SCRIPTS = ("scripts/test", "scripts/demo", "scripts/lib/python", ".ci/run")
 RESULTS = ROOT / "build" / "test-results.xml"
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadscope")
+"""Two processes of tests, a module to each: most wait for compilers that use one core. `-n 0` runs them in one."""
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ruff check", ("ruff", "check", "--quiet")),
@@ -88,7 +90,8 @@ def _passes(environment: Environment, command: Sequence[str]) -> bool:
 def _pytest(environment: Environment, arguments: list[str]) -> bool:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.unlink(missing_ok=True)
-    return _passes(environment, ["python", "-m", "pytest", f"--junit-xml={RESULTS}", *arguments])
+    command = ["python", "-m", "pytest", f"--junit-xml={RESULTS}", *SIDE_BY_SIDE]
+    return _passes(environment, [*command, *arguments])
 
 
 def _skipped_tests() -> Iterator[str]:
