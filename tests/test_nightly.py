@@ -113,9 +113,12 @@ def test_a_machine_that_slows_down_in_the_middle_changes_no_champion(tmp_path: P
     night.run(store, NightBench(lambda config, problem: 1.0 if config["x"] == 1 else 2.0))
     log = store.log()
     faster = lambda config, problem: {1: 1.0, 2: 2.0, 3: 0.5}[config["x"]]  # noqa: E731
-    night.settings = replace(night.settings, problems=(*night.settings.problems, Problem(512, 16, 16)))
+    new = Problem(512, 16, 16)
+    night.settings = replace(night.settings, problems=(*night.settings.problems, new))
     summary = night.run(store, Slowing(faster))
-    assert store.log() == log
+    added = store.log()[len(log) :]
+    assert store.log()[: len(log)] == log
+    assert [(event.action, event.problem) for event in added] == [("promote", new)], "a first champion changes none"
     assert summary["status"] == 0
 
 
