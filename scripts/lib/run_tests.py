@@ -79,7 +79,7 @@ def _stage(name: str, work: Callable[[], bool]) -> Outcome:
 
 
 def _install(environment: Environment) -> bool:
-    environment.install(".[dev,intel,pocl,postgres,report,serve]", editable=True)
+    environment.install(".[benchmark,dev,intel,pocl,postgres,report,serve]", editable=True)
     return True
 
 
