@@ -270,9 +270,8 @@ def test_memory_of_the_host_is_as_aligned_as_it_is(
     host = room[start : start + skipped + 256]
     host[:] = 1
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-    buffer = cl.Buffer(CONTEXT, flags, hostbuf=host)
-    if part:
-        buffer = buffer.get_sub_region(4 * skipped, 4 * 256)
+    whole = cl.Buffer(CONTEXT, flags, hostbuf=host)
+    buffer = whole.get_sub_region(4 * skipped, 4 * 256) if part else whole
     a = cla.Array(QUEUE, (16, 16), np.float32, data=buffer)
     assert (tuner.gemm(QUEUE, a, ones(16, 16)).get() == 16).all()
     assert [problem.align for problem in asked] == [4]

@@ -62,7 +62,10 @@ class Home:
         memory: Any = buffer  # PyOpenCL's types do not know what can be asked
         parent = memory.associated_memobject
         if parent is not None:
-            whole = cls.of(parent)
+            try:
+                whole = cls.of(parent)
+            except cl.Error as error:  # Intel's driver forgets a buffer that only its sub-buffers hold
+                raise UserError("keep the buffer alive that a sub-buffer is part of; its driver forgot it.") from error
             return cls(whole.root, whole.start + memory.get_info(cl.mem_info.OFFSET))
         if memory.get_info(cl.mem_info.FLAGS) & USE_HOST_PTR:
             return cls(0, _host_address(memory))
