@@ -30,7 +30,7 @@ from tuner.gemm.operands import describe_call
 from tuner.gemm.prove import Prover
 from tuner.lookup import Answer, Finder, Misses, Snapshot, snapshot
 from tuner.model import DTYPES as KNOWN
-from tuner.model import Config, Device, Problem, Rendered, Silicon, Software, Verdict
+from tuner.model import Config, Device, Problem, Rendered, Silicon, Software, UserError, Verdict
 from tuner.store import open_store, snapshot_path
 
 HANDLE = cl.get_platforms()[int(os.environ["GEMM_TEST_DEVICE"].split(":")[0])].get_devices()[
@@ -594,3 +594,28 @@ def test_every_call_of_what_nobody_tuned_is_a_miss(proving: Counting, db: str) -
 def test_a_device_is_described_as_the_tuner_describes_it() -> None:
     same = Device.from_json(json.loads(os.environ["GEMM_TEST_EXPECTED"]))
     assert (DEVICE, DEVICE.facts) == (same, same.facts)
+
+
+def test_what_is_no_array_queue_flag_or_number_is_refused_in_one_sentence(any_family: None) -> None:
+    a, swapped = ones(4, 4), cla.to_device(QUEUE, np.ones((4, 4), np.dtype("=f4").newbyteorder()))
+    short = cla.Array(QUEUE, (64, 64), np.float32, data=cl.Buffer(CONTEXT, cl.mem_flags.READ_WRITE, 64))
+    event = cl.UserEvent(CONTEXT)
+    strange: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((QUEUE, np.ones((4, 4)), a), {}, "a must be a pyopencl.array.Array"),
+        ((QUEUE, a, a, np.ones((4, 4))), {}, "c must be a pyopencl.array.Array"),
+        ((None, a, a), {}, "queue"),
+        ((QUEUE, swapped, swapped), {}, "byte order"),
+        ((QUEUE, a, a), {"alpha": None}, "alpha must be a real number"),
+        ((QUEUE, a, a), {"alpha": "2"}, "alpha must be a real number"),
+        ((QUEUE, a, a), {"alpha": 1j}, "alpha must be a real number"),
+        ((QUEUE, a, a), {"alpha": 1e300}, "too large for float32"),
+        ((QUEUE, a, a), {"trans_a": "N"}, "trans_a must be True or False"),
+        ((QUEUE, a, a), {"math": ["strict"]}, "math must be a name"),
+        ((QUEUE, a, a), {"wait_for": event}, "wait_for must be a list"),
+        ((QUEUE, short, short), {}, "a ends 16384 bytes into a buffer of 64"),
+    ]
+    for arguments, rest, sentence in strange:
+        with pytest.raises(UserError, match=sentence):
+            tuner.gemm(*arguments, **rest)
+    event.set_status(cl.command_execution_status.COMPLETE)
+    assert (tuner.gemm(QUEUE, a, a, alpha=np.float64(2), trans_a=True).get() == 8).all()

@@ -59,6 +59,7 @@ def gemm(
     Raises UserError for arrays that do not fit or are not served, for a C that overlaps A or B, and for beta ≠ 0
     without `c`; MachineError if no kernel gives a right result.
     """
+    _refuse_strangers(queue, a, b, c, math, wait_for)
     if c is None:
         if beta != 0:
             raise UserError("beta is not 0, so there must be a c to begin with.")
@@ -80,6 +81,7 @@ def gemm(
         call = found[2] if found else describe_call(a, b, c, trans_a, trans_b, math, alignment)
         found = _made_ready(key, chosen, call, found and found[1])
     _, launcher, call, counter = found
+    _refuse_short_buffers((a, b, c), call.ends)
     _refuse_overlap(a, b, c, homes)
     waits = [*(wait_for or ()), *a.events, *b.events, *c.events]
     if call.no_sum:
@@ -91,6 +93,27 @@ def gemm(
         counter.count()
     c.events[:] = [event]  # it has waited for all that were there
     return c
+
+
+def _refuse_strangers(queue: Any, a: Any, b: Any, c: Any, math: Any, wait_for: Any) -> None:
+    """One sentence for what is no array, queue, name or sequence at all."""
+    if not isinstance(queue, cl.CommandQueue):
+        raise UserError(f"the queue must be a pyopencl.CommandQueue, not {type(queue).__name__}.")
+    for name, array in (("a", a), ("b", b), ("c", c)):
+        if not isinstance(array, cla.Array) and not (array is None and name == "c"):
+            what = type(array).__name__
+            raise UserError(f"{name} must be a pyopencl.array.Array, not {what}; see pyopencl.array.to_device.")
+    if not isinstance(math, str):
+        raise UserError(f"math must be a name such as 'strict', not {math!r}.")
+    if wait_for is not None and not isinstance(wait_for, Sequence):
+        raise UserError(f"wait_for must be a list of events, not {type(wait_for).__name__}.")
+
+
+def _refuse_short_buffers(arrays: tuple[cla.Array, ...], ends: tuple[int, ...]) -> None:
+    for name, array, end in zip("abc", arrays, ends, strict=True):
+        memory: Any = array.base_data
+        if end and memory.size < end:
+            raise UserError(f"{name} ends {end} bytes into a buffer of {memory.size}; make the buffer larger.")
 
 
 def _homes(a: cla.Array, b: cla.Array, c: cla.Array) -> tuple[Home, Home, Home]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from tuner.gemm.operands import Call
-from tuner.model import DTYPES, MachineError, Problem, Rendered
+from tuner.model import DTYPES, MachineError, Problem, Rendered, UserError
 
 A, ALPHA, B, BETA, C, SCRATCH = 4, 3, 8, 12, 13, 17
 """Places in the argument list of every kernel; see `GEMM_ARGUMENTS` in templates/common.cl.j2."""
@@ -165,11 +167,22 @@ class Launcher:
         return event
 
     def _set_scalars(self, alpha: float, beta: float) -> None:
-        real = self._real
+        real_alpha, real_beta = (_scalar(name, value, self._real) for name, value in (("alpha", alpha), ("beta", beta)))
         for step in self._steps:
-            step.kernel.set_arg(ALPHA, real(alpha))
-            step.kernel.set_arg(BETA, real(beta))
+            step.kernel.set_arg(ALPHA, real_alpha)
+            step.kernel.set_arg(BETA, real_beta)
         self._scalars = (alpha, beta)
+
+
+def _scalar(name: str, value: Any, real: Any) -> Any:
+    """alpha or beta as kernels take it. Raises UserError for what is no real number, or too large for its type."""
+    if not isinstance(value, (Real, np.floating, np.integer)):
+        raise UserError(f"{name} must be a real number, not {value!r}.")
+    with np.errstate(over="ignore"):
+        converted = real(value)
+    if np.isinf(converted) and not math.isinf(value):
+        raise UserError(f"{name} = {value} is too large for {converted.dtype.name}.")
+    return converted
 
 
 def _numbers(problem: Problem, call: Call) -> list[tuple[int, Any]]:

@@ -43,6 +43,8 @@ class Call:
     """C lies transposed, so Cᵀ = op(B)ᵀ op(A)ᵀ is computed: the buffers of A and B change places."""
     no_sum: bool = False
     """k is 0, so C = beta·C: the product is one with k = 1 and alpha = 0, whose A and B are never read."""
+    ends: tuple[int, int, int] = (0, 0, 0)
+    """Bytes that the buffers of A, B and C must have at least."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,12 @@ def describe_call(
 
     Raises UserError in one sentence for whatever is not served.
     """
+    for name, flag in (("trans_a", trans_a), ("trans_b", trans_b)):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise UserError(f"{name} must be True or False, not {flag!r}.")
+    for name, array in (("a", a), ("b", b), ("c", c)):
+        if not array.dtype.isnative:
+            raise UserError(f"{name} has elements in another byte order than this machine's; convert it first.")
     shape = shape_of(a, b, trans_a, trans_b)
     if c.shape != shape:
         raise UserError(f"c is {_by(c.shape)}, but op(a)·op(b) is {_by(shape)}.")
@@ -107,12 +115,13 @@ def describe_call(
     if a.dtype.name not in DTYPES:
         raise UserError(f"gemm() does not support {a.dtype.name}; use one of: {', '.join(DTYPES)}.")
     batch = shape[0] if len(shape) == 3 else 1
+    ends = end_of(a), end_of(b), end_of(c)
     out = operand("c", c)
     m, n = shape[-2:][:: -1 if out.turned else 1]
     k = a.shape[-2] if trans_a else a.shape[-1]
     if k == 0:
         problem = Problem(m, n, 1, batch, a.dtype.name, math=math_name, align=c.dtype.itemsize)
-        return Call(problem, Operand(0, 1, 0, False), Operand(0, n, 0, False), out, out.turned, no_sum=True)
+        return Call(problem, Operand(0, 1, 0, False), Operand(0, n, 0, False), out, out.turned, no_sum=True, ends=ends)
     first, second = operand("a", a), operand("b", b)
     flip_a, flip_b = trans_a != first.turned, trans_b != second.turned
     if out.turned:
@@ -120,7 +129,15 @@ def describe_call(
         flip_a, flip_b = not flip_b, not flip_a
     align = _align(c.dtype.itemsize, base_align, batch, [first, second, out])
     problem = Problem(m, n, k, batch, a.dtype.name, flip_a, flip_b, math_name, align)
-    return Call(problem, first, second, out, out.turned)
+    return Call(problem, first, second, out, out.turned, ends=ends)
+
+
+def end_of(array: cla.Array) -> int:
+    """Bytes from the buffer's start to the array's last element and past it; 0 without elements."""
+    if array.size == 0:
+        return 0
+    last = sum((count - 1) * stride for count, stride in zip(array.shape, array.strides, strict=True) if stride > 0)
+    return int(array.offset + last + array.dtype.itemsize)
 
 
 def operand(name: str, array: cla.Array) -> Operand:
