@@ -19,6 +19,7 @@ from tuner.bench.messages import Pulse
 from tuner.bench.peak import judge_peak
 from tuner.model import Built, Device, Measurement, Problem, Rendered, Verdict
 from tuner.nightly.machine import Condition, State, judge, reading_of
+from tuner.nightly.night import resumable
 from tuner.nightly.sensors import NoSensors, Nvml, open_sensors, throttled
 from tuner.nightly.settings import MachineLimits
 from tuner.store import Calibration, Store, open_store
@@ -205,7 +206,7 @@ def test_foreign_load_is_waited_for_and_then_the_device_is_skipped(tmp_path: Pat
         night = Night(tmp_path, cubes(1), machine=MachineLimits(wait_s=60.0))
         bench = NightBench()
         summary = night.run(store, bench, sensors=Busy())
-        assert summary["status"] == 0
+        assert summary["status"] == 1, "nothing at all was done"
         assert "the GPU is 80 % busy; it was waited for" in summary["devices"][0]["skipped"]
         assert 55 <= sum(night.slept) <= 65 and bench.measured == []
 
@@ -216,7 +217,20 @@ def test_a_device_in_use_is_skipped_and_the_holder_named(tmp_path: Path) -> None
 
     with open_store(str(tmp_path / "tuner.db"), upgrade=True) as store:
         summary = Night(tmp_path, cubes(1)).run(store, NightBench(), open_bench=busy)
-    assert "the other job" in summary["attention"][0]
+        assert "the other job" in summary["attention"][0] and summary["status"] == 1
+        assert store.nights(1)[0].state == "failed"
+
+
+def test_a_night_without_a_device_does_not_hide_one_that_was_cut_short(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "tuner.db"), upgrade=True) as store:
+        settings = Night(tmp_path, cubes(2)).settings
+        cut_short = store.start_night("n", "anvil", {})
+        store.finish_night(cut_short, "interrupted", {"devices": [{"skipped": ""}]})
+        store.finish_night(store.start_night("n", "anvil", {}), "failed", {"devices": [{"skipped": "in use"}]})
+        found = resumable(store, "n", settings)
+        assert found is not None and found.id == cut_short
+        store.finish_night(store.start_night("n", "anvil", {}), "complete", {"devices": [{"skipped": ""}]})
+        assert resumable(store, "n", settings) is None
 
 
 def test_several_gpus_work_at_once_and_cpus_alone(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from tuner.store import Night, NightState, Process, Store
 
 RESUME_WITHIN = timedelta(hours=20)
 """An older night that was cut short is over: the next one has begun."""
+PASSED_OVER = 10
+"""Nights looked back over for one that was cut short, while all devices were in use."""
 LEAST_LEFT_S = 20.0
 """With less left of its budget a night is not worth going on with."""
 
@@ -77,14 +79,23 @@ def run_night(
 
 
 def resumable(store: Store, name: str, settings: NightSettings) -> Night | None:
-    """The last night of this name, if it was cut short lately and has time left."""
-    for night in store.nights(1, name):
+    """The last night of this name that had a device to itself, if it was cut short lately and has time left."""
+    for night in store.nights(PASSED_OVER, name):
+        if night.state == NightState.FAILED and _was_skipped(night):
+            continue
         cut_short = night.state in (NightState.DIED, NightState.INTERRUPTED)
         recent = datetime.now(UTC) - datetime.fromisoformat(night.started) < RESUME_WITHIN
         left = settings.budget.total_s - float(night.progress.get("spent_s", 0.0))
         if cut_short and recent and left >= min(LEAST_LEFT_S, settings.budget.total_s / 2):
             return night
+        return None
     return None
+
+
+def _was_skipped(night: Night) -> bool:
+    """Every device was in use: it did nothing, and what was cut short before it is still to be finished."""
+    devices = (night.summary or {}).get("devices", ())
+    return bool(devices) and all(device["skipped"] for device in devices)
 
 
 def _plan(settings: NightSettings, devices: Sequence[Device]) -> dict[str, Any]:
@@ -98,7 +109,9 @@ def _plan(settings: NightSettings, devices: Sequence[Device]) -> dict[str, Any]:
 def _state(ends: Sequence[LaneEnd], stop: threading.Event) -> str:
     if stop.is_set():
         return NightState.INTERRUPTED.value
-    return NightState.FAILED.value if any(end.failed for end in ends) else NightState.COMPLETE.value
+    if any(end.failed for end in ends) or (ends and all(end.skipped for end in ends)):
+        return NightState.FAILED.value
+    return NightState.COMPLETE.value
 
 
 class _Lanes:

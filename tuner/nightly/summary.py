@@ -64,7 +64,7 @@ def summarise_night(
 
 
 def _status(devices: Sequence[Values]) -> int:
-    if any(device["failed"] for device in devices):
+    if any(device["failed"] for device in devices) or (devices and all(device["skipped"] for device in devices)):
         return FAILED
     if any(device["regressions"]["new"] or device["regressions"]["open"] for device in devices):
         return REGRESSED
