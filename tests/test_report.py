@@ -19,6 +19,7 @@ from tuner.cli.app import run
 from tuner.model import CompilerInfo, Config, Measurement, Record, Rendered, Silicon, Software, UserError, Verdict
 from tuner.report import build, pages, read_ladder, running, whole, write
 from tuner.report.numbers import UNKNOWN
+from tuner.report.site import replace_file
 from tuner.store import Store, open_store
 
 HOSTILE = "<script>alert(1)</script> \"quoted\" 'single' & \U0001f680 " + "x" * 250
@@ -351,3 +352,8 @@ def test_a_ladder_stands_on_its_devices_page(store: Store, tmp_path: Path) -> No
     path.write_text("{}")
     with pytest.raises(UserError, match="no ladder"):
         read_ladder(path)
+
+
+def test_a_report_is_not_written_to_what_is_no_file() -> None:
+    with pytest.raises(UserError, match="no regular file"):
+        replace_file(Path("/dev/full"), b"a report")

@@ -183,7 +183,12 @@ def _remove_stale(folder: Path, old: Mapping[str, Any], digests: Mapping[str, st
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file that a reader sees whole; one that already says the same is left alone."""
+    """Write a file that a reader sees whole; one that already says the same is left alone.
+
+    Raises UserError for a device, a pipe or anything else that is no file: reading one may never end.
+    """
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no regular file; name another.")
     if path.exists() and path.read_bytes() == data:
         return
     unfinished = path.with_name(f".{path.name}.unfinished")
