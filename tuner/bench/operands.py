@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -31,8 +32,8 @@ class Loaded:
     b: Buffer
     c: Buffer
     bytes: int
-    factors: Factors | None = None
-    """A and B on the host, by which other kinds of call find the same ones on the device."""
+    factors: ReferenceType[Factors] | None = None
+    """A and B on the host, by which other kinds of call find the same ones on the device; they may be let go."""
     expected: Buffer | np.ndarray[Any, Any] | None = field(default=None)
     """C's whole buffer as a right kernel leaves it, once known: on the device, or on the host if that is the device."""
 
@@ -115,13 +116,15 @@ class OperandStore:
         else:
             a, b = twin.a, twin.b
         c = machine.buffer(layout.c.elements * layout.problem.element_bytes)
-        return Loaded(reference, layout, a, b, c, needed, factors=operands.factors)
+        factors = None if operands.factors is None else ref(operands.factors)
+        return Loaded(reference, layout, a, b, c, needed, factors=factors)
 
     def _twin(self, factors: Factors | None, layout: Layout) -> Loaded | None:
         """Operands of another kind of call that has the same A and B, in the same layout, on the device already."""
         if factors is None:
             return None
-        return next((o for o in self._kept.values() if o.factors is factors and o.layout == layout), None)
+        others = (other for other in self._kept.values() if other.factors is not None and other.factors() is factors)
+        return next((other for other in others if other.layout == layout), None)
 
     def _make_room(self, needed: int) -> None:
         available = self._machine.device.facts.global_mem_bytes

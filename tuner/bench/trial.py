@@ -30,9 +30,6 @@ SHORT_KERNEL_MS = 0.05
 
 BATCH_MS = 1.0
 
-HOLD_ROOM = 1.5
-"""A device is kept busy for longer by this factor than the host took to enqueue the batch before."""
-
 
 def run_trial(desk: Desk, request: Trial) -> Measurement:
     """Correct first, timed after, and still correct after that; raises Refused if the driver or the device refuses."""
@@ -133,7 +130,7 @@ class _Clock:
         self._desk.say(Stage("time", request.launch_s))
         self.calls += calls
         if calls > 1 and self._enqueuing_ms:
-            machine.keep_busy(HOLD_ROOM * self._enqueuing_ms * calls)
+            machine.keep_busy(self._enqueuing_ms * calls)
         before = time.perf_counter()
         events = [machine.launch(self._bound.program) for _ in range(calls)]
         if not machine.device.facts.shares_cores:

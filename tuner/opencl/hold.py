@@ -25,7 +25,8 @@ __kernel void hold(const int rounds, __global uint* x)
 _FIRST_ROUNDS = 1_000
 _MOST_ROUNDS = 100_000_000
 _CALIBRATING_MS = 2.0
-_ROOM = 1.5
+ROOM = 1.5
+"""A device is kept busy for longer by this factor than enqueuing what is to run behind takes the host."""
 _TRIES = 4
 _LONGEST_MS = 200.0
 
@@ -73,7 +74,7 @@ class Hold:
                 queue.finish()
                 return time.perf_counter() - before
             queue.finish()
-            self._ms[calls] = min(_ROOM * max(took_ms, self._ms.get(calls, 1.0)), _LONGEST_MS)
+            self._ms[calls] = min(ROOM * max(took_ms, self._ms.get(calls, 1.0)), _LONGEST_MS)
         self._in_vain = True
         before = time.perf_counter()
         enqueue()

@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from tuner.model import Built, CompilerInfo, Device, Rendered, Step, Verdict
 from tuner.opencl.describe import find
-from tuner.opencl.hold import Hold
+from tuner.opencl.hold import ROOM, Hold
 from tuner.opencl.logs import first_error, one_line, read_compiler_log, trim
 from tuner.opencl.refusal import Refused
 
@@ -183,9 +183,9 @@ class Machine:
             ]
 
     def keep_busy(self, ms: float) -> None:
-        """Give the device something to do for that long: what is enqueued meanwhile does not wait for the host."""
+        """Give the device something to do while the host enqueues for `ms`, so that what it enqueues need not wait."""
         with refusals():
-            self.hold.enqueue(self.queue, ms)
+            self.hold.enqueue(self.queue, ROOM * ms)
 
     def seconds(self, program: Program, calls: int, *, held: bool) -> float:
         """The host's time of that many back-to-back products; `held`: however long it takes to enqueue them."""
