@@ -596,3 +596,24 @@ def test_a_path_that_is_no_text_gives_no_traceback(tmp_path: Path) -> None:
     command: list[str | bytes] = [sys.executable, "-m", "tuner", "champions", "--json", "--db", path]
     found = subprocess.run(command, capture_output=True, cwd=ROOT)
     assert (found.returncode, found.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_ctrl_c_during_the_first_imports_is_quiet(ignored: bool) -> None:
+    """Sent as numpy is imported; who ignores it, as nohup does, goes on."""
+    code = f"""
+import os, signal, sys
+if {ignored}:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+sys.argv = ["gemm-tuner", "--help"]
+from tuner.__main__ import main
+main()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (found.returncode, found.stderr) == ((0, "") if ignored else (130, ""))
+    assert ("lookup" in found.stdout) is ignored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from tuner.cli import device_commands, nightly_command, wiring
 from tuner.cli.app import run
 from tuner.cli.nightly_command import check_first, signals_stop
 from tuner.model import Config, Device, MachineError
+from tuner.nightly import finish as nightly_finish
 from tuner.nightly.finish import finish
+from tuner.nightly.morning import lines
 from tuner.nightly.settings import NightSettings, Outputs
 from tuner.store import Night, NightState, Store, open_store, vigil
 
@@ -73,6 +76,7 @@ libraries = "none"
 [report]
 json = "night.json"
 markdown = "night.md"
+html = "pages"
 on_finish = "cat > {tmp_path}/hook.json"
 """
     said = cli("nightly", write(tmp_path, text), "--json")
@@ -82,7 +86,9 @@ on_finish = "cat > {tmp_path}/hook.json"
     assert summary["night"]["seconds"] <= 90
     for file in ("night.json", "hook.json"):
         assert json.loads((tmp_path / file).read_text()) == summary
-    assert "32x32x32 float32" in (tmp_path / "night.md").read_text()
+    page = (tmp_path / "night.md").read_text()
+    assert "32x32x32 float32" in page and f"Report: {summary['report']}" in page
+    assert summary["report"] == str(tmp_path / "pages" / "index.html") and Path(summary["report"]).exists()
     assert cli("nightly", "status", "--max-age", "1h").status == 0
     again = cli("nightly", str(tmp_path / "small.toml"), "--dry-run")
     assert again.status == 0 and "not exhausted: 3 configurations measured so far" in again.out
@@ -174,6 +180,38 @@ def test_hooks_get_the_summary_and_their_failure_fails_nothing(tmp_path: Path) -
     (tmp_path / "failure").unlink()
     finish(settings, {**summary, "status": 0}, None, said.append)
     assert not (tmp_path / "failure").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("import sys; sys.exit('gemm-tuner: reports need plotly; pip install gemm-tuner\\[report].')", "need plotly"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9"),
+        ("import time; time.sleep(60)", "timed out after 1"),
+    ],
+)
+def test_a_report_that_cannot_be_made_fails_no_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!{sys.executable}\n{command}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(nightly_finish, "REPORT_S", 1.0)
+    outputs = Outputs(markdown=tmp_path / "night.md", html=tmp_path / "pages")
+    summary: dict[str, Any] = {"status": 0, "devices": [], "attention": []}
+    summary["night"] = {"id": 1, "name": "n", "seconds": 1.0, "budget_s": 2.0, "started": "x", "interrupted": False}
+    finish(NightSettings((), outputs=outputs), summary, None, lambda line: None)
+    assert summary["report"].startswith("none: ") and said in summary["report"]
+    assert "Report: none: " in (tmp_path / "night.md").read_text()
+    assert lines(summary)[-1].startswith("report: none: ")
+
+
+def test_the_help_shows_a_nights_options_and_the_other_commands(cli: Cli) -> None:
+    said = cli("nightly", "--help")
+    assert said.status == 0
+    for word in ("FILE", "--dry-run", "--fresh", "--device", "--db", "--json", "status", "ack"):
+        assert word in said.out
 
 
 def test_the_first_term_asks_and_the_second_insists(capsys: pytest.CaptureFixture[str]) -> None:

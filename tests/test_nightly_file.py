@@ -51,9 +51,21 @@ layers = [{ name = "up", n = 64, k = 32 }, { name = "down", n = 32, k = 64, m = 
     assert found.names[Problem.packed(8, 32, 64)] == "block down"
 
 
+ONE = '[[problems]]\nshapes = ["8"]\n'
+
+
 def test_paths_start_from_the_file() -> None:
-    found = read('[report]\njson = "out/night.json"\n[[problems]]\nshapes = ["8"]\n')
+    found = read(f'database = "tuner.db"\n{ONE}[report]\njson = "out/night.json"\nhtml = "pages"\n')
     assert found.outputs.json == Path("/nights/out/night.json")
+    assert found.outputs.html == Path("/nights/pages")
+    assert found.database == "/nights/tuner.db"
+    assert read(f'database = "postgresql://host/tuning"\n{ONE}').database == "postgresql://host/tuning"
+
+
+def test_libraries_are_all_none_or_names_that_need_not_be_here() -> None:
+    assert read(f'{ONE}[baselines]\nlibraries = "all"\n').libraries is None
+    assert read(f'{ONE}[baselines]\nlibraries = "none"\n').libraries == ()
+    assert read(f'{ONE}[baselines]\nlibraries = ["rocblas", "OpenBLAS"]\n').libraries == ("rocBLAS", "OpenBLAS")
 
 
 WRONG = [
@@ -88,6 +100,13 @@ WRONG = [
     ("[machine]\nslow = 'very'\n", 2, "fraction"),
     ("devices = 3\n", 1, "list of texts"),
     ("[report]\nhtml = 3\n", 2, "must be text"),
+    ("[report]\npages = 'x'\n", 2, "there is: json, markdown, html, on_finish, on_failure"),
+    ('[baselines]\nlibraries = [\n  "MKL",\n  "KML",\n]\n', 4, "no library 'KML'"),
+    ('[baselines]\nlibraries = "cuda"\n', 2, "names: cuBLAS, rocBLAS, CLBlast, OpenBLAS, MKL"),
+    ('[baselines]\nlibraries = ["MKL", "mkl"]\n', 2, "MKL is named twice"),
+    ('[baselines]\nlibraries = ["MKL", "all"]\n', 2, "no library 'all'"),
+    ("[baselines]\nlibraries = [1]\n", 2, "list of texts"),
+    ("[baselines]\nlibraries = false\n", 2, "list of texts"),
 ]
 
 

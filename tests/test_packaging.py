@@ -94,7 +94,7 @@ def test_the_installed_command_runs(installed: Path) -> None:
 def test_the_entry_point_is_the_command_line(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (entry_points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "gemm-tuner = tuner.cli:main" in archive.read(entry_points).decode()
+        assert "gemm-tuner = tuner.__main__:main" in archive.read(entry_points).decode()
 
 
 def test_the_source_archive_carries_all_that_a_checkout_needs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import shutil
 import signal
@@ -46,17 +47,26 @@ _COMMANDS = ("run", "status", "ack")
 
 
 class _Group(typer.core.TyperGroup):
-    """`nightly FILE` is `nightly run FILE`."""
+    """`nightly FILE` is `nightly run FILE`, also in its help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*_COMMANDS, "--help", "-h"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        shown, run = copy.copy(self), self.get_command(ctx, "run")
+        shown.params = [] if run is None else run.params
+        typer.core.TyperGroup.format_help(shown, ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["FILE [OPTIONS] | status [OPTIONS] | ack REGRESSION --reason TEXT"]
+
 
 app = typer.Typer(
     cls=_Group,
-    help="Do a night's work: gemm-tuner nightly FILE.toml.",
+    help="Do a night's work: measure what is due within the budget, and say what got faster, what got slower, and what "
+    "needs a person.",
     no_args_is_help=True,
 )
 

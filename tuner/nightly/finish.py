@@ -1,4 +1,4 @@
-"""After the night: its summary written where it is wanted, the report made, the hooks run."""
+"""After the night: its summary written where it is wanted, the report made and named in it, the hooks run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ REPORT_S = 600.0
 
 
 def finish(settings: NightSettings, summary: dict[str, Any], db: str | None, say: Callable[[str], None]) -> None:
-    """Write the summary where it is wanted, make the report, run the hooks; what fails is said, and fails nothing."""
+    """Make the report, write the summary where it is wanted, run the hooks; what fails is said, and fails nothing.
+
+    `summary` learns where the report is, or why there is none.
+    """
     outputs = settings.outputs
     if outputs.html is not None:
+        say(f"making the report {outputs.html}")
         summary["report"] = _report(outputs.html, db)
     text = json.dumps(summary, indent=1, ensure_ascii=False)
     for path, content in ((outputs.json, text + "\n"), (outputs.markdown, markdown(summary))):
@@ -39,12 +43,25 @@ def finish(settings: NightSettings, summary: dict[str, Any], db: str | None, say
 
 
 def _report(out: Path, db: str | None) -> str:
-    """Where the report is, or why there is none."""
-    command = [sys.executable, "-m", "tuner", "report", "--out", str(out), *(["--db", db] if db else [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_S, check=False)
+    """Where the report is, or why there is none. A process of its own, so that its memory and its faults are its own.
+
+    Files of the night before stay where none could be made.
+    """
+    command = [sys.executable, "-m", "tuner", "report", "--out", str(out), "--json", *(["--db", db] if db else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_S, check=False, env=_with_us())
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"none: {error}"
     if done.returncode == 0:
-        return str(out)
-    return f"none: {(done.stderr.strip().splitlines() or ['gemm-tuner report failed'])[-1]}"
+        return str(json.loads(done.stdout)["report"])
+    last = (done.stderr.strip().splitlines() or [f"gemm-tuner report ended with {done.returncode}"])[-1]
+    return f"none: {last.removeprefix('gemm-tuner: ')}"
+
+
+def _with_us() -> dict[str, str]:
+    """An environment in which a child finds this package, wherever it was imported from."""
+    here = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from tuner.baselines import LIBRARIES
 from tuner.model import UserError
 from tuner.nightly.entries import Table
 from tuner.nightly.problem_lists import ProblemLists
@@ -59,7 +60,7 @@ class _Reader(ProblemLists):
         return NightSettings(
             problems=self._problems(),
             names=self.names,
-            database=self._text(self._data, (), "database") or None,
+            database=self._database(),
             devices=tuple(self._texts(self._data, (), "devices") or (BEST,)),
             families=tuple(self._texts(self._data, (), "families")),
             family_dirs=tuple(self._folder / name for name in self._texts(self._data, (), "family_dirs")),
@@ -105,8 +106,24 @@ class _Reader(ProblemLists):
         return Outputs(found["json"], found["markdown"], found["html"], *hooks)
 
     def _libraries(self, data: Table) -> tuple[str, ...] | None:
+        """As they are spelled where they are known; which of them are here turns out on the device."""
         if data.get("libraries", ALL) == ALL:
             return None
         if data["libraries"] == "none":
             return ()
-        return tuple(self._texts(data, ("baselines",), "libraries"))
+        at, known = ("baselines", "libraries"), {entry.name.casefold(): entry.name for entry in LIBRARIES}
+        found: list[str] = []
+        for text in self._texts(data, ("baselines",), "libraries"):
+            name = known.get(text.casefold())
+            if name is None:
+                words = f'there is no library {text!r}; use "all", "none", or names: {", ".join(known.values())}'
+                raise self._error(at, words, text)
+            if name in found:
+                raise self._error(at, f"{name} is named twice", text)
+            found.append(name)
+        return tuple(found)
+
+    def _database(self) -> str | None:
+        """A URL, or a file: a relative one, as every path, from the folder of the night's file."""
+        text = self._text(self._data, (), "database")
+        return str(self._folder / Path(text).expanduser()) if text and "://" not in text else text or None
