@@ -16,7 +16,7 @@ from tests.fakes import DEVICE, SILICON, SOFTWARE
 from tests.night_fakes import FakeLibrary, Night, NightBench, by_size, cubes, of_driver
 from tuner.model import Config, Measurement, Problem, Verdict
 from tuner.nightly.morning import lines, markdown
-from tuner.nightly.regress import Comparison, Point, compare, point_of
+from tuner.nightly.regress import Comparison, Point, compare, one_night, point_of
 from tuner.nightly.settings import NightBudget
 from tuner.store import LIBRARY_PREFIX, Miss, Process, Store, open_store
 from tuner.timing import enough
@@ -202,7 +202,7 @@ def simulated(seed: int, *, step: float = 0.0, since: int = 10, nights: int = 20
                     found.append(night)
                 else:
                     false += 1
-            history[number] += points
+            history[number].append(one_night(points))
     return false, found
 
 
@@ -220,6 +220,32 @@ def test_a_step_of_seven_percent_is_found_within_two_nights() -> None:
 def test_a_hundred_times_twenty_nights_of_fifty_problems() -> None:
     assert sum(simulated(seed)[0] > 1 for seed in range(100)) == 0
     assert sum(not simulated(seed, step=0.07, nights=12)[1] for seed in range(100)) <= 5
+
+
+@pytest.mark.parametrize(("nights", "slower", "claimed"), [(1, 0.15, 0), (2, 0.15, 0), (1, 1.0, 1), (3, 0.07, 1)])
+def test_without_a_history_to_speak_of_only_a_gross_change_is_news(nights: int, slower: float, claimed: bool) -> None:
+    """A machine's spread from night to night is not known from one or two nights."""
+    history = [Point(0.0, 0.003)] * nights
+    found = compare(history, [Point(float(np.log(1 + slower)), 0.003)], threshold=0.05, problems=8)
+    assert found is not None and (found.regressed, found.suspicious) == (bool(claimed), True)
+
+
+def test_few_nights_that_scatter_are_believed() -> None:
+    history = [Point(level, 0.003) for level in (-0.03, 0.0, 0.03)]
+    found = compare(history, [Point(0.1, 0.003)], threshold=0.05, problems=8)
+    assert found is not None and not found.regressed
+
+
+def test_measurements_of_one_night_are_one_witness(tmp_path: Path, store: Store) -> None:
+    """A champion that looked slow was measured three times in one night: that is no history of three nights."""
+    night = Night(tmp_path, cubes(1))
+    night.run(store, NightBench())
+    night.run(store, NightBench(lambda config, problem: by_size(config, problem) * 1.03))
+    summary = night.run(store, NightBench(lambda config, problem: by_size(config, problem) * 1.15))
+    assert summary["status"] == 0
+    (one,) = device_of(summary)["looks_slower"]
+    assert (one["nights"], one["looks"], one["too_few_nights"]) == (2, 3, True)
+    assert any("a history of 2 nights is too short to tell" in line for line in lines(summary))
 
 
 def test_the_machine_is_taken_out() -> None:

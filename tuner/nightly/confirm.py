@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from tuner.model import Champion, Measurement, Problem, Record, Verdict
 from tuner.nightly.lane import Lane, shares
 from tuner.nightly.ledger import Result
-from tuner.nightly.regress import RECOVERED, Comparison, Point, compare, point_of, recovered
+from tuner.nightly.regress import RECOVERED, Comparison, Point, compare, one_night, point_of, recovered
 from tuner.nightly.words import config_json, problem_json
 from tuner.store import Regression
 from tuner.store.reading import Reading
@@ -139,8 +139,18 @@ def _history(lane: Lane, champion: Champion, records: Sequence[Record]) -> list[
     here = [record for record in before if record.software == lane.device.software]
     if not here and before:
         here = [record for record in before if record.software == before[-1].software]
-    steady = [record.measurement for record in here if len(record.measurement.samples_ms) > 1]
-    return [point for point in map(point_of, steady) if point is not None]
+    return _by_night(lane, champion.problem, [r for r in here if len(r.measurement.samples_ms) > 1])
+
+
+def _by_night(lane: Lane, problem: Problem, records: Sequence[Record]) -> list[Point]:
+    """One point for all of a night's measurements, and for those of every run outside of nights."""
+    nights = {run.number: run.settings.get("night") for run in Reading(lane.store).runs(problem)}
+    found: dict[tuple[str, int], list[Point]] = {}
+    for record in records:
+        night, point = nights.get(record.run), point_of(record.measurement)
+        if point is not None:
+            found.setdefault(("run", record.run) if night is None else ("night", night), []).append(point)
+    return [one_night(points) for points in found.values()]
 
 
 def _about(regression: Regression, champion: Champion) -> bool:
@@ -188,7 +198,7 @@ def _judge(lane: Lane, cases: Sequence[_Case], fit: bool) -> None:
         result: Result = {"problem": problem_json(champion.problem), **config_json(champion.config), "judged": fit}
         if found is not None:
             result |= {"before_ms": found.before_ms, "now_ms": found.now_ms}
-            result |= {"factor": found.factor, "noise": found.noise, "looks": len(case.tonight)}
+            result |= {"factor": found.factor, "noise": found.noise, "looks": len(case.tonight), "nights": found.nights}
         standing = next((r for r in regressions if _about(r, champion)), None)
         if fit:
             result["regression"] = _claim(lane, case, standing)

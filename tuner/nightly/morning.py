@@ -74,6 +74,7 @@ def _sections(device: Values) -> Iterator[tuple[str, list[str]]]:
         "promoted": [_promoted(one) for one in device["promoted"]],
         "regressions": [_regression(one, "new") for one in device["regressions"]["new"]]
         + [_regression(one, f"open since {one['opened'][:10]}") for one in device["regressions"]["open"]],
+        "looks slower": [_looks_slower(one) for one in device.get("looks_slower", ())],
         "recovered": [f"{_problem(one)}: {one['reason']}" for one in device["regressions"]["recovered"]],
         "proven again": _renewed(device["renewed"]),
         "confirmed": [f"{device['confirmed']} champions measured again"] if device["confirmed"] else [],
@@ -112,6 +113,12 @@ def _regression(one: Values, since: str) -> str:
     detail = f", {one['detail']}" if one["detail"] else ""
     times = f"{one['before_ms']:.4g} → {one['now_ms']:.4g} ms"
     return f"#{one['id']} {_problem(one)}: {one['slower']:+.1%} ± {one['noise']:.1%} slower ({times}; {since}{detail})"
+
+
+def _looks_slower(one: Values) -> str:
+    nights = f"{one['nights']} night{'s' if one['nights'] > 1 else ''}"
+    why = f"a history of {nights} is too short to tell" if one["too_few_nights"] else f"within the noise of {nights}"
+    return f"{_problem(one)}: {one['factor'] - 1:+.1%} ± {one['noise']:.1%}, no regression yet: {why}"
 
 
 def _software(found: Values | None) -> list[str]:

@@ -12,7 +12,7 @@ from tuner.family import Family
 from tuner.model import Config, Device, Problem
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import NightClock
-from tuner.nightly.regress import RECOVERED
+from tuner.nightly.regress import FEWEST_NIGHTS, RECOVERED
 from tuner.nightly.search_step import plan_for
 from tuner.nightly.settings import NightSettings
 from tuner.nightly.words import config_json, device_json, problem_json
@@ -103,6 +103,7 @@ def _device(
         "promoted": [{"problem": r["problem"], **r["change"]} for r in searched if r.get("change")],
         "renewed": renewed,
         "regressions": regressions,
+        "looks_slower": _looks_slower(confirmed, settings.threshold),
         "confirmed": len(confirmed),
         "searched": searched,
         "evaluated": sum(result["evaluated"] for result in searched),
@@ -135,6 +136,12 @@ def _regressions(store: Store, device: Device, started: str) -> Values:
         "open": [_regression(r) for r in mine if r.closed is None and r.opened < started],
         "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not r.acknowledged],
     }
+
+
+def _looks_slower(confirmed: Sequence[Values], threshold: float) -> list[Values]:
+    """Slower by the threshold, and not called a regression: within noise, or beside too short a history to tell."""
+    slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold and not r["regression"]]
+    return [{**r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in slow]
 
 
 def _regression(found: Regression) -> Values:
