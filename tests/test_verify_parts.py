@@ -316,6 +316,7 @@ def test_blocks_do_not_change_products(monkeypatch: pytest.MonkeyPatch) -> None:
     image = products.image(left, vectors)
     for block in (1, 13, 40, 200, 600):
         monkeypatch.setattr(products, "BLOCK_ELEMENTS", block)
+        monkeypatch.setattr(products, "CACHED_ELEMENTS", block)
         assert np.array_equal(products.product(left, right), exact)
         value, magnitude = products.product_and_magnitude(left, right)
         assert np.array_equal(value, exact)

@@ -84,9 +84,7 @@ class Checker:
             if not result.ok:
                 self._store.forget()
             return result
-        operands, layout = loaded.reference.operands, loaded.layout
-        self._machine.write(loaded.a, operands.flat_a(layout))
-        self._machine.write(loaded.b, operands.flat_b(layout))
+        self._store.restore(loaded)
         self.run(bound, loaded, launch_s, first=False, again=again)
         result = self._judge(bound, loaded)
         if result.ok and not self._store.is_intact(loaded):
@@ -133,7 +131,7 @@ class Checker:
     def _remember(self, loaded: Loaded, flat: np.ndarray[Any, Any]) -> None:
         """A result that the reference accepts is exact in every element: later candidates are compared with it."""
         if self._machine.device.facts.shares_cores:
-            loaded.expected = flat
+            loaded.expected = flat.copy()
             return
         try:
             loaded.expected = self._machine.buffer(flat.nbytes, flat)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
@@ -13,7 +15,20 @@ import numpy as np
 from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
-from tuner.verify import Factors, Layout, Reference, References, Values, element_type, nan_bits, real_type
+from tuner.verify import (
+    KINDS,
+    Factors,
+    Layout,
+    Name,
+    Operands,
+    Reference,
+    References,
+    Values,
+    element_type,
+    nan_bits,
+    real_type,
+)
+from tuner.verify.layout import PIECE_ELEMENTS
 
 SCRATCH_GUARD_BYTES = 2**16
 """In front of every scratch buffer, and behind it: a kernel that writes outside of it is found out."""
@@ -34,6 +49,8 @@ class Loaded:
     bytes: int
     factors: ReferenceType[Factors] | None = None
     """A and B on the host, by which other kinds of call find the same ones on the device; they may be let go."""
+    before: Buffer | None = None
+    """C as it is before each run, where the kernel reads it: copied on the device, not sent there for each run."""
     expected: Buffer | np.ndarray[Any, Any] | None = field(default=None)
     """C's whole buffer as a right kernel leaves it, once known: on the device, or on the host if that is the device."""
 
@@ -41,6 +58,12 @@ class Loaded:
     def problem(self) -> Problem:
         """The problem these are operands of."""
         return self.layout.problem
+
+    def given(self) -> Iterator[tuple[Name, Buffer]]:
+        """What no kernel may write to, by the operand whose values it has."""
+        yield from (("a", self.a), ("b", self.b))
+        if self.before is not None:
+            yield "c", self.before
 
     def arguments(self) -> tuple[Any, ...]:
         """The common argument list of every kernel; see the families' `GEMM_ARGUMENTS`."""
@@ -65,6 +88,7 @@ class OperandStore:
         self._machine = machine
         self._references = References()
         self._kept: OrderedDict[tuple[Problem, int, Values, str, bool], Loaded] = OrderedDict()
+        self._host = np.empty(0, np.uint8)
         self._budget = machine.device.facts.global_mem_bytes // 2
 
     def get(self, problem: Problem, seed: int, values: Values, kind: str, pad_rows: bool) -> Loaded:
@@ -72,7 +96,8 @@ class OperandStore:
         key = (problem, seed, values, kind, pad_rows)
         if key not in self._kept:
             layout = Layout(problem, pad_rows)
-            needed = sum(slab.elements for slab in (layout.a, layout.b, layout.c)) * problem.element_bytes
+            slabs = (layout.a, layout.b, layout.c, *([layout.c] if KINDS[kind].reads_c else []))
+            needed = sum(slab.elements for slab in slabs) * problem.element_bytes
             self._make_room(needed)
             self._kept[key] = self._load(self._references.get(problem, seed, values, kind), layout, needed)
         self._kept.move_to_end(key)
@@ -80,44 +105,78 @@ class OperandStore:
 
     def reset_c(self, loaded: Loaded) -> None:
         """C as it is before every checked run: NaN, or the values that beta asks for."""
-        operands = loaded.reference.operands
-        if operands.kind.reads_c:
-            self._machine.write(loaded.c, operands.flat_c(loaded.layout))
+        size = loaded.layout.c.elements * loaded.problem.element_bytes
+        if loaded.before is not None:
+            self._machine.copy(loaded.before, loaded.c, size)
         else:
-            pattern = nan_bits(loaded.problem, "c")
-            self._machine.fill(loaded.c, pattern, loaded.layout.c.elements * loaded.problem.element_bytes)
+            self._machine.fill(loaded.c, nan_bits(loaded.problem, "c"), size)
 
     def read_c(self, loaded: Loaded) -> np.ndarray[Any, Any]:
-        """All of C's buffer, guard zones included."""
-        flat = np.empty(loaded.layout.c.elements, element_type(loaded.problem.dtype))
+        """All of C's buffer, guard zones included; in memory that the next call overwrites."""
+        flat = self._room(loaded.layout.c.elements, element_type(loaded.problem.dtype))
         self._machine.read(loaded.c, flat)
         return flat
 
     def is_intact(self, loaded: Loaded) -> bool:
-        """No kernel has written to A or B."""
-        operands, layout = loaded.reference.operands, loaded.layout
-        for buffer, flat in ((loaded.a, operands.flat_a(layout)), (loaded.b, operands.flat_b(layout))):
-            found = np.empty_like(flat)
-            self._machine.read(buffer, found)
-            words = f"u{flat.itemsize}"
-            if not np.array_equal(found.view(words), flat.view(words)):
-                return False
-        return True
+        """No kernel has written to A or B, or to what C is copied from."""
+        return all(self._is_as_sent(loaded, name, buffer) for name, buffer in loaded.given())
+
+    def restore(self, loaded: Loaded) -> None:
+        """Write to the device anew what `is_intact` looks at."""
+        for name, buffer in loaded.given():
+            self._send(loaded.reference.operands, loaded.layout, name, buffer)
 
     def forget(self) -> None:
         """Drop everything on the device, because a kernel may have written anywhere; references stay."""
         self._kept.clear()
 
     def _load(self, reference: Reference, layout: Layout, needed: int) -> Loaded:
-        operands, machine = reference.operands, self._machine
+        operands = reference.operands
         twin = self._twin(operands.factors, layout)
-        if twin is None:
-            a, b = (machine.buffer(flat.nbytes, flat) for flat in (operands.flat_a(layout), operands.flat_b(layout)))
-        else:
-            a, b = twin.a, twin.b
-        c = machine.buffer(layout.c.elements * layout.problem.element_bytes)
+        a, b = (self._sent(operands, layout, name) for name in ("a", "b")) if twin is None else (twin.a, twin.b)
+        c = self._machine.buffer(layout.c.elements * layout.problem.element_bytes)
+        before = self._sent(operands, layout, "c") if operands.kind.reads_c else None
         factors = None if operands.factors is None else ref(operands.factors)
-        return Loaded(reference, layout, a, b, c, needed, factors=factors)
+        return Loaded(reference, layout, a, b, c, needed, factors, before)
+
+    def _sent(self, operands: Operands, layout: Layout, name: Name) -> Buffer:
+        buffer = self._machine.buffer(layout.slab(name).elements * layout.problem.element_bytes)
+        self._send(operands, layout, name, buffer)
+        return buffer
+
+    def _send(self, operands: Operands, layout: Layout, name: Name, buffer: Buffer) -> None:
+        """NaN everywhere, by the device itself, then the values piece by piece."""
+        size = layout.problem.element_bytes
+        self._machine.fill(buffer, nan_bits(layout.problem, name), layout.slab(name).elements * size)
+        for first, piece in operands.pieces(name, layout):
+            self._machine.write(buffer, piece, byte_offset=first * size)
+
+    def _is_as_sent(self, loaded: Loaded, name: Name, buffer: Buffer) -> bool:
+        """`buffer` has the very bits that were sent, and NaN around them: read back piece by piece."""
+        size, end = loaded.problem.element_bytes, 0
+        nan = nan_bits(loaded.problem, name)
+        nothing = loaded.layout.slab(name).elements, np.empty(0, nan.dtype)
+        for first, piece in itertools.chain(loaded.reference.operands.pieces(name, loaded.layout), [nothing]):
+            while end < first:  # what lies around the values
+                around = self._room(min(first - end, PIECE_ELEMENTS), nan.dtype)
+                self._machine.read(buffer, around, byte_offset=end * size)
+                if not (around == nan).all():
+                    return False
+                end += around.size
+            found = self._room(piece.size, nan.dtype)
+            if piece.size:
+                self._machine.read(buffer, found, byte_offset=end * size)
+            if not np.array_equal(found, piece.view(nan.dtype)):
+                return False
+            end += piece.size
+        return True
+
+    def _room(self, elements: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """Memory of the host that is used again and again: pages that are new cost more than what is done with them."""
+        size = elements * dtype.itemsize
+        if self._host.size < size:
+            self._host = np.empty(size, np.uint8)
+        return self._host[:size].view(dtype)
 
     def _twin(self, factors: Factors | None, layout: Layout) -> Loaded | None:
         """Operands of another kind of call that has the same A and B, in the same layout, on the device already."""

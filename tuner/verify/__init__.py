@@ -1,7 +1,7 @@
 """Whether a kernel's result is right: operands, references on the host, error bounds and guard zones."""
 
 from tuner.verify.accept import ERROR_BOUND, CheckResult, count_differences, guards_untouched
-from tuner.verify.layout import GUARD_ROWS, Layout, Slab, element_type, nan_bits, real_type
+from tuner.verify.layout import GUARD_ROWS, Layout, Name, Slab, element_type, nan_bits, real_type
 from tuner.verify.operands import KINDS, Factors, Kind, Operands, Values, make_operands
 from tuner.verify.planted import COMPARE_SOURCE, PlantedError, planted_errors
 from tuner.verify.references import Reference, References
@@ -15,6 +15,7 @@ __all__ = [
     "Factors",
     "Kind",
     "Layout",
+    "Name",
     "Operands",
     "PlantedError",
     "Reference",

@@ -8,7 +8,8 @@ import numpy as np
 
 from tuner.model import DType
 from tuner.verify.layout import Array, Layout, nan_bits
-from tuner.verify.products import image, slices
+from tuner.verify.parallel import each
+from tuner.verify.products import CACHED_ELEMENTS, cached_blocks, image, slices
 
 ERROR_BOUND = 1.0
 """Largest accepted max |error| / (max(sqrt(k), 8)·u·(|alpha||A||B| + |beta||C|)).
@@ -62,12 +63,15 @@ def accept_image(c: Array, vectors: Array, expected: Array, bound: int) -> Check
     R. Freivalds, "Probabilistic machines can use less running time", IFIP Congress 1977. A wrong C of float32
     integers passes with a probability below 2^-70, an error in a single element of a row never.
     """
+
     batch, rows, columns = c.shape
-    for index in range(batch):
-        for block in slices(rows, columns):
-            part = c[index, block].astype(np.float64)
-            if not (np.abs(part) <= bound).all() or not (np.rint(part) == part).all():
-                return CheckResult(False, message=f"C has elements that are no whole numbers within {bound}")
+
+    def is_whole(block: tuple[int, slice]) -> bool:
+        part = c[block].astype(np.float64)
+        return bool((np.abs(part) <= bound).all() and (np.rint(part) == part).all())
+
+    if not all(each(is_whole, cached_blocks(batch, rows, columns))):
+        return CheckResult(False, message=f"C has elements that are no whole numbers within {bound}")
     right = (image(c, vectors) == expected).all(axis=2)
     if right.all():
         return ACCEPTED
@@ -86,7 +90,7 @@ def accept_close(
     a type narrower than its sums, may change comes off the error first: that is no matter of how sums are made.
     """
     worst = 0.0
-    for block in slices(c.shape[0], c.shape[1]):
+    for block in slices(c.shape[0], c.shape[1], CACHED_ELEMENTS):
         error = np.abs(c[block].astype(np.float64) - reference[block])
         if stored is not None and stored.is_narrow:
             error = np.maximum(error - stored_rounding(reference[block], stored), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,22 @@ OUTSIDE_SHARE = 1 / 64
 DENORMAL_EXPONENTS = (-148, -120)
 LIFTING_EXPONENTS = (20, 40)
 """op(A) holds numbers so small that float32 has few bits left for them; op(B) lifts the products again."""
+
+
+def small_integers(generator: np.random.Generator, shape: tuple[int, ...], within: int) -> Array:
+    """Whole numbers from -within to within, at most 127, none of them 0; int8, each about as likely as the others.
+
+    No zeros: then each lost product changes C. A byte of the generator makes a number, by a multiplication.
+    """
+    count = math.prod(shape)
+    words = generator.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
+    scaled = words.astype(np.uint16)
+    scaled *= 2 * within
+    scaled >>= 8
+    whole = scaled.astype(np.int8)  # 0 to 2·within - 1, modulo 256
+    whole -= within
+    whole += whole >= 0
+    return whole.reshape(shape)
 
 
 def _uniform(generator: np.random.Generator, shape: tuple[int, ...], dtype: str, operand: int) -> Array:

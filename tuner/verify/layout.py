@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tuner.model import DTYPES, MAX_ALIGN_BYTES, Problem, operand_shapes
 
 Array = NDArray[Any]
+Name = Literal["a", "b", "c"]
 
 
 def element_type(dtype: str) -> np.dtype[Any]:
@@ -113,6 +114,10 @@ class Layout:
         """C: m×n."""
         return self._slab(2)
 
+    def slab(self, name: Name) -> Slab:
+        """The buffer of A, B or C."""
+        return {"a": self.a, "b": self.b, "c": self.c}[name]
+
     def _slab(self, operand: int) -> Slab:
         rows, columns = operand_shapes(self.problem)[operand]
         unit = self.problem.align // self.problem.element_bytes
@@ -154,3 +159,28 @@ def nan_bits(problem: Problem, operand: str) -> Array:
 def nan_filled(problem: Problem, operand: str, slab: Slab) -> Array:
     """A flat buffer for `slab` with that NaN in every element."""
     return np.full(slab.elements, nan_bits(problem, operand)).view(element_type(problem.dtype))
+
+
+PIECE_ELEMENTS = 2**20
+"""Of an operand that goes to a device piece by piece."""
+
+
+def pieces(problem: Problem, operand: Name, slab: Slab, values: Array) -> Iterator[tuple[int, Array]]:
+    """(first element, elements) of consecutive parts of a flat buffer for `slab` that holds `values` between NaN.
+
+    Together they cover it from the first element of a matrix to the last one. They share their memory.
+    """
+    of_matrix = slab.stride // slab.ld
+    matrices = max(1, PIECE_ELEMENTS // slab.stride)
+    rows = slab.rows if matrices > 1 else min(slab.rows, max(1, PIECE_ELEMENTS // slab.ld))
+    room = np.full(matrices * max(rows, of_matrix if matrices > 1 else 0) * slab.ld, nan_bits(problem, operand))
+    room = room.view(element_type(problem.dtype))
+    for matrix in range(0, slab.batch, matrices):
+        for row in range(0, slab.rows, rows):
+            some = values[matrix : matrix + matrices, row : row + rows]
+            count, height = some.shape[:2]
+            step = (slab.stride if count > 1 else 0, slab.ld, 1)
+            target = as_strided(room, some.shape, tuple(s * room.itemsize for s in step))
+            target[...] = some
+            end = (count - 1) * slab.stride + (height - 1) * slab.ld + slab.columns
+            yield slab.base + matrix * slab.stride + row * slab.ld, room[:end]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakValueDictionary
@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tuner.model import DTYPES, Problem, operand_shapes
-from tuner.verify.draws import DRAWS
-from tuner.verify.layout import Array, Layout, element_type, nan_filled, real_type
+from tuner.verify.draws import DRAWS, small_integers
+from tuner.verify.layout import Array, Layout, Name, Slab, element_type, nan_filled, pieces, real_type
+from tuner.verify.parallel import each
 
 Values = Literal["integers", "floats", "uniform", "normal", "one_signed", "wide", "outside", "denormals", "specials"]
 """Small integers; uniform numbers, at most MAX_FLOAT_TERMS in a sum; uniform ones; normal ones; all of one sign; a wide
@@ -30,6 +31,10 @@ MAX_FLOAT_TERMS = 4096
 
 The error that rounded operands cause grows like sqrt(k), the bound like k·sqrt(k): at k = 65536 operands rounded to
 16 bits would pass. Adding a zero rounds nothing, so the bound may count the other products only, and stays sharp."""
+
+
+DRAWN_ELEMENTS = 2**18
+"""Elements that are drawn at a time; the values of larger operands depend on it."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +148,26 @@ class Operands:
         """The same for C as it is before every run."""
         return self._flat("c", layout)
 
-    def _flat(self, name: str, layout: Layout) -> Array:
-        if layout.problem != self.problem:
-            raise ValueError(f"the layout is for {layout.problem}, the operands for {self.problem}")
-        slab = getattr(layout, name)
+    def _flat(self, name: Name, layout: Layout) -> Array:
+        slab, values = self._of(name, layout)
         flat = nan_filled(self.problem, name, slab)
-        values: Array | None = getattr(self, name)
         if values is not None:
             slab.view(flat)[...] = values
         return flat
+
+    def pieces(self, name: Name, layout: Layout) -> Iterator[tuple[int, Array]]:
+        """(first element, elements) of consecutive parts of `flat_a`, `flat_b` or `flat_c`: all that is not NaN.
+
+        Each is to be used before the next one is asked for: they share their memory. So an operand gets to a device
+        without a second copy of it on the host.
+        """
+        slab, values = self._of(name, layout)
+        return iter(()) if values is None else pieces(self.problem, name, slab, values)
+
+    def _of(self, name: Name, layout: Layout) -> tuple[Slab, Array | None]:
+        if layout.problem != self.problem:
+            raise ValueError(f"the layout is for {layout.problem}, the operands for {self.problem}")
+        return layout.slab(name), getattr(self, name)
 
 
 def make_operands(problem: Problem, seed: int, values: Values = "integers", kind: str = "plain") -> Operands:
@@ -186,9 +202,13 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
     largest, terms, bound = integer_range(problem, kind)
 
     def draw(operand: int, within: int) -> Array:
-        whole = _generator(seed, operand).integers(-within, within, _shape(problem, operand), dtype=np.int8)
-        whole += whole >= 0  # no zeros: then each lost product changes C
-        return whole
+        return _drawn(
+            problem,
+            operand,
+            np.dtype(np.int8),
+            (seed, operand),
+            lambda generator, shape: small_integers(generator, shape, within),
+        )
 
     def factors() -> Factors:
         a, b = draw(0, largest), draw(1, largest)
@@ -202,9 +222,10 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
 
 def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands:
     def draw(operand: int) -> Array:
-        generator = _generator(seed, 3 + operand)
-        drawn = DRAWS[values](generator, _shape(problem, operand), problem.dtype, operand)
-        return drawn.astype(element_type(problem.dtype), copy=False)
+        def some(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+            return DRAWS[values](generator, shape, problem.dtype, operand)
+
+        return _drawn(problem, operand, element_type(problem.dtype), (seed, 3 + operand), some)
 
     terms = min(problem.k, MAX_FLOAT_TERMS) if values in ("floats", "specials") else problem.k
 
@@ -278,9 +299,23 @@ def _oriented(stored: Array | None, transposed: bool) -> Array:
     return stored.transpose(0, 2, 1) if transposed else stored
 
 
-def _shape(problem: Problem, operand: int) -> tuple[int, int, int]:
-    return (problem.batch, *operand_shapes(problem)[operand])
+def _drawn(
+    problem: Problem,
+    operand: int,
+    stored: np.dtype[Any],
+    stream: tuple[int, int],
+    draw: Callable[[np.random.Generator, tuple[int, ...]], Array],
+) -> Array:
+    """An operand, each block of its elements drawn from a stream of its own, by whichever thread is free."""
+    every = np.empty(math.prod((problem.batch, *operand_shapes(problem)[operand])), stored)
+
+    def fill(first: int) -> None:
+        block = every[first : first + DRAWN_ELEMENTS]
+        block[...] = draw(_generator(*stream, first // DRAWN_ELEMENTS), block.shape)
+
+    each(fill, range(0, every.size, DRAWN_ELEMENTS))
+    return every.reshape(problem.batch, *operand_shapes(problem)[operand])
 
 
-def _generator(seed: int, stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.SFC64([seed, stream]))
+def _generator(*stream: int) -> np.random.Generator:
+    return np.random.Generator(np.random.SFC64(stream))

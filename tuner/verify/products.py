@@ -9,9 +9,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tuner.verify.layout import Array
+from tuner.verify.parallel import each
 
-BLOCK_ELEMENTS = 2**22
-"""Elements converted to a wider type at a time, which bounds the memory that conversion takes."""
+BLOCK_ELEMENTS = 2**20
+"""Elements converted to a wider type at a time and by each thread. It bounds the memory that conversion takes; larger
+blocks would come from the system anew each time, and fetching pages costs more than what is done with them."""
+
+CACHED_ELEMENTS = 2**17
+"""The same where a block is looked at several times and takes part in no product: it stays in a core's cache."""
+
+
+Block = tuple[slice, slice, slice]
 
 
 def product(left: Array, right: Array, dtype: DTypeLike = "float64") -> Array:
@@ -19,11 +27,13 @@ def product(left: Array, right: Array, dtype: DTypeLike = "float64") -> Array:
     batch, m, k = left.shape
     n = right.shape[2]
     out = np.empty((batch, m, n), dtype)
-    for matrices in slices(batch, k * max(m, n)):
-        for rows in slices(m, k):
-            wide = left[matrices, rows].astype(np.float64)
-            for columns in slices(n, k):
-                out[matrices, rows, columns] = wide @ right[matrices, :, columns].astype(np.float64)
+
+    def compute(block: Block) -> None:
+        matrices, rows, columns = block
+        wide = left[matrices, rows].astype(np.float64)
+        out[matrices, rows, columns] = wide @ right[matrices, :, columns].astype(np.float64)
+
+    each(compute, _blocks(batch, m, n, k))
     return out
 
 
@@ -32,20 +42,31 @@ def product_and_magnitude(left: Array, right: Array) -> tuple[Array, Array]:
     batch, m, k = left.shape
     n = right.shape[2]
     value, magnitude = np.empty((batch, m, n)), np.empty((batch, m, n))
-    for matrices in slices(batch, k * max(m, n)):
-        for rows in slices(m, k):
-            wide = left[matrices, rows].astype(np.float64)
-            positive = np.abs(wide)
-            for columns in slices(n, k):
-                block = right[matrices, :, columns].astype(np.float64)
-                value[matrices, rows, columns] = wide @ block
-                magnitude[matrices, rows, columns] = positive @ np.abs(block, out=block)
+
+    def compute(block: Block) -> None:
+        matrices, rows, columns = block
+        wide, other = left[matrices, rows].astype(np.float64), right[matrices, :, columns].astype(np.float64)
+        value[matrices, rows, columns] = wide @ other
+        magnitude[matrices, rows, columns] = np.abs(wide, out=wide) @ np.abs(other, out=other)
+
+    each(compute, _blocks(batch, m, n, k))
     return value, magnitude
 
 
-def slices(length: int, weight: int) -> Iterator[slice]:
-    """Consecutive slices of range(length), each of at most BLOCK_ELEMENTS / weight (and at least one) items."""
-    step = max(1, BLOCK_ELEMENTS // weight)
+def _blocks(batch: int, m: int, n: int, k: int) -> Iterator[Block]:
+    """(matrices, rows, columns) of C, such that neither operand's part is more than a block."""
+    for matrices in slices(batch, k * max(m, n)):
+        for rows in slices(m, k):
+            for columns in slices(n, k):
+                yield matrices, rows, columns
+
+
+def slices(length: int, weight: int, most: int = 0) -> Iterator[slice]:
+    """Consecutive slices of range(length), each of at most `most` / weight (and at least one) items.
+
+    Without `most` it is BLOCK_ELEMENTS.
+    """
+    step = max(1, (most or BLOCK_ELEMENTS) // weight)
     return (slice(first, min(first + step, length)) for first in range(0, length, step))
 
 
@@ -65,12 +86,19 @@ def image(matrices: Array, vectors: Array) -> Array:
     """
     batch, rows, columns = matrices.shape
     out = np.empty((batch, rows, 2), np.uint64)
-    for index in range(batch):
+
+    def compute(block: tuple[int, slice]) -> None:
+        index, some = block
         right = vectors if vectors.ndim == 2 else vectors[index]
-        for block in slices(rows, 8 * columns):
-            whole = matrices[index, block].astype(np.int64).view(np.uint64)
-            out[index, block] = whole @ right
+        out[index, some] = matrices[index, some].astype(np.int64).view(np.uint64) @ right
+
+    each(compute, cached_blocks(batch, rows, columns))
     return out
+
+
+def cached_blocks(batch: int, rows: int, columns: int) -> Iterator[tuple[int, slice]]:
+    """(matrix, rows) of consecutive parts of a stack of matrices, each of at most CACHED_ELEMENTS, if not one row."""
+    return ((index, block) for index in range(batch) for block in slices(rows, columns, CACHED_ELEMENTS))
 
 
 def two_product(x: Array, y: Array) -> tuple[Array, Array]:
