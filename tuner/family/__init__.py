@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.data import template_folder
+    from tuner.family.brevity import brief
     from tuner.family.declare import Axis, Rule
     from tuner.family.family import BuiltIn, Family, load_families, load_family
     from tuner.family.source import rendered
@@ -21,6 +22,7 @@ _HOMES = {
     "Family": "tuner.family.family",
     "Rule": "tuner.family.declare",
     "Space": "tuner.family.space",
+    "brief": "tuner.family.brevity",
     "load_families": "tuner.family.family",
     "load_family": "tuner.family.family",
     "rendered": "tuner.family.source",
@@ -33,6 +35,7 @@ __all__ = [
     "Family",
     "Rule",
     "Space",
+    "brief",
     "load_families",
     "load_family",
     "rendered",

@@ -6,7 +6,7 @@ Numbers are rounded when a table is made (`numbers.rounded`), so that the three 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.report.numbers import Kind, rounded, text_of
@@ -38,6 +38,8 @@ class Cell:
     """A page of the report, or a place on one: `device-x.html#roofline`."""
     note: str = ""
     """A word that stands beside the value: `open`, say."""
+    whole: str = ""
+    """What the value is short for: a click away on a page, beside it in JSON."""
 
     def text(self, kind: Kind) -> str:
         """What is shown, without noise and note."""
@@ -83,7 +85,7 @@ def _cell(given: object, column: Column) -> Cell:
     value = cell.value
     if column.kind.is_number and not isinstance(value, str):
         value = rounded(value, column.kind)
-    return Cell(value, noise, cell.link, cell.note)
+    return replace(cell, value=value, noise=noise)
 
 
 @dataclass(frozen=True)

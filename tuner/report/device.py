@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from tuner.model import Problem, Software
+from tuner.report.beside import library_table, ratio_figure
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
 from tuner.report.figures import axis, line, log_axis, marks, number, numbers, points
 from tuner.report.gather import DeviceFacts, Facts, Tuned, platform_name
@@ -22,7 +24,6 @@ from tuner.report.labels import (
 )
 from tuner.report.numbers import Kind, age_of, date_of
 from tuner.report.rungs import Ladder, ladder_blocks
-from tuner.report.statistics import geometric_mean
 
 ROWS = 520
 """Of the table of champions: as many as fit a page of 300 kB."""
@@ -76,7 +77,7 @@ def served_gflops(tuned: Tuned) -> float | None:
 
 def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     published = [tuned for tuned in device.tuned.values() if tuned.served is not None]
-    blocks: list[Block] = list(_summary(device))
+    blocks: list[Block] = list(library_table([device]))
     rows = [_champion_row(facts, device, tuned) for tuned in published]
     if not rows:
         return [*blocks, Prose("Nothing is published for this device yet.")]
@@ -97,7 +98,9 @@ def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
         "What a look-up serves: median rate by the device's clock ± half of its 95 % interval. Ratios to libraries are"
         " times (above 1 ours is faster), paired in rounds by one clock; default / best by the device's clock."
     )
-    return [*blocks, Table.of("champions", caption, columns, rows, ROWS)]
+    figure = ratio_figure([device])
+    drawn = [replace(figure, wide=True)] if figure else []
+    return [*blocks, *drawn, Table.of("champions", caption, columns, rows, ROWS)]
 
 
 def _champion_row(facts: Facts, device: DeviceFacts, tuned: Tuned) -> list[Any]:
@@ -119,7 +122,7 @@ def _champion_row(facts: Facts, device: DeviceFacts, tuned: Tuned) -> list[Any]:
         served.origin,
         _certificate(served.certified, event.checks),
         age_of(event.when, facts.now),
-        date_of(event.when),
+        date_of(event.when)[:10],
     ]
 
 
@@ -127,37 +130,6 @@ def _certificate(certified: bool, checks: Sequence[str] | None) -> str:
     if not certified:
         return "none here"
     return "valid" if checks is None else f"{len(checks)} checks"
-
-
-def _summary(device: DeviceFacts) -> Sequence[Block]:
-    """One row for each library: how champions stand beside it, over all shapes raced."""
-    rows: list[list[Any]] = []
-    for name in device.libraries:
-        found = [(one.ratio, problem) for (problem, library), one in device.standings.items() if library == name]
-        paired = [(ratio, problem) for ratio, problem in found if ratio is not None]
-        if paired:
-            worst, where = min(paired)
-            faster = sum(ratio >= 1 for ratio, _ in paired)
-            versions = {one.version for (_, library), one in device.standings.items() if library == name}
-            mean = geometric_mean([ratio for ratio, _ in paired])
-            dates = max(one.record.when for (_, library), one in device.standings.items() if library == name)
-            row = [name, short(", ".join(sorted(versions))), len(paired), mean, faster, worst, problem_name(where)]
-            rows.append([*row, date_of(dates)])
-    if not rows:
-        return [Prose("No library was raced here in turns, so no ratio to one is given.")]
-    columns = [
-        Column("library", "library"),
-        Column("version", "version"),
-        Column("shapes", "shapes", Kind.COUNT),
-        Column("mean", "geometric mean", Kind.RATIO),
-        Column("faster", "ours at least as fast", Kind.COUNT, "shapes"),
-        Column("worst", "least", Kind.RATIO),
-        Column("where", "at"),
-        Column("last", "last raced", Kind.DATE, "UTC"),
-    ]
-    return [
-        Table.of("libraries", "Library's time / ours, over all shapes raced: above 1 ours is faster.", columns, rows)
-    ]
 
 
 def _roofline(device: DeviceFacts) -> Sequence[Block]:

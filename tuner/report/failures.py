@@ -9,10 +9,12 @@ from tuner.report.blocks import Block, Cell, Column, Log, Page, Prose, Section, 
 from tuner.report.gather import DeviceFacts, Facts, FailureFacts
 from tuner.report.labels import device_name, device_page, plain, settings, short
 from tuner.report.numbers import Kind, date_of
-from tuner.report.statistics import by_axis_value
+from tuner.report.statistics import AxisValue, by_axis_value
 
 FEWEST = 5
 """Trials with a value below which nothing is said about it."""
+HARMLESS = 0.95
+"""Share of correct trials from which on a value is not told of."""
 REASONS = 25
 VALUES = 40
 LOGS = 10
@@ -83,8 +85,8 @@ def _device(device: DeviceFacts, logs: Mapping[str, str], log_link: bool) -> lis
     return [*blocks, *_logs(id, failures, logs, log_link)]
 
 
-def _by_value(id: str, failures: FailureFacts) -> Table:
-    found = [one for one in by_axis_value(failures.configs) if one.trials >= FEWEST and one.correct < one.trials]
+def _by_value(id: str, failures: FailureFacts) -> Block:
+    found = [one for one in by_axis_value(failures.configs) if _fails(one)]
     rows = [
         [
             one.family,
@@ -104,8 +106,18 @@ def _by_value(id: str, failures: FailureFacts) -> Table:
         Column("share", "correct", Kind.PERCENT),
         Column("remark", "remark"),
     ]
-    caption = f"Axis values with failures, those that fail most first; values with fewer than {FEWEST} trials left out."
+    caption = (
+        f"Axis values of which less than {100 * HARMLESS:.0f} % are correct, those that fail most first; values with"
+        f" fewer than {FEWEST} trials are left out."
+    )
+    if not rows:
+        rare = f"{100 - 100 * HARMLESS:.0f} %"
+        return Prose(f"No value of an axis that was tried {FEWEST} times fails in more than {rare} of its trials.")
     return Table.of(f"values-{id}", caption, columns, rows, VALUES)
+
+
+def _fails(one: AxisValue) -> bool:
+    return one.trials >= FEWEST and one.correct < HARMLESS * one.trials
 
 
 def _logs(id: str, failures: FailureFacts, logs: Mapping[str, str], log_link: bool) -> Sequence[Block]:

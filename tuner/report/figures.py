@@ -38,12 +38,23 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def log_axis(title: str, values: Sequence[float | None], **more: Any) -> dict[str, Any]:
-    """A logarithmic axis around these values, with ticks at 1, 2 and 5, or at powers where there are many decades."""
+    """A logarithmic axis around these values, with ticks at 1, 2 and 5, or at powers where there are many decades
+    or the exponents are shown as powers.
+    """
     known = [math.log10(value) for value in values if value] or [0.0]
     low, high = min(known) - 0.15, max(known) + 0.15
     if high - low < 1:
         low, high = (low + high - 1) / 2, (low + high + 1) / 2
-    return axis(title, type="log", range=[number(low), number(high)], dtick="D2" if high - low < 3.2 else 1, **more)
+    ticks = {"dtick": 1} if high - low >= 3.2 or "exponentformat" in more else _ticks(low, high)
+    return axis(title, type="log", range=[number(low), number(high)], **ticks, **more)
+
+
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    """Whole figures at 1, 2 and 5: Plotly would show them without their power."""
+    decades = range(math.floor(low), math.ceil(high))
+    found = [float(f"{digit}e{power}") for power in decades for digit in (1, 2, 5)]
+    shown = [value for value in found if low <= math.log10(value) <= high]
+    return {"tickvals": shown, "ticktext": [f"{value:,.0f}" if value >= 1 else f"{value:g}" for value in shown]}
 
 
 def points(name: str, x: Sequence[Any], y: Sequence[Any], **more: Any) -> dict[str, Any]:

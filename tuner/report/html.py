@@ -20,6 +20,8 @@ from tuner.model import UserError
 from tuner.report.blocks import Block, Cell, Figure, Page
 from tuner.report.numbers import Kind, text_of
 
+UNFOLDED = 100
+"""Rows of a table up to which every configuration can be unfolded; in longer ones the problem's page has it whole."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 Navigation = Sequence[tuple[str, str]]
@@ -111,6 +113,7 @@ class Html:
             drawing=drawing,
             noise=_noise,
             kind=lambda block: type(block).__name__,
+            unfolded=UNFOLDED,
             **more,
         )
         return re.sub(r"\n\s*\n+", "\n", text).encode("utf-8", "replace") if not more["inline"] else text.encode()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 
+from tuner.family import BuiltIn, brief
 from tuner.model import Config, Problem
+from tuner.report.blocks import Cell
 from tuner.report.gather import DeviceId
 
 LONGEST = 80
@@ -58,22 +61,26 @@ def problem_name(problem: Problem) -> str:
     return f"{sizes.replace('x', '×')} {rest}"
 
 
-def settings(config: Config) -> str:
-    """A configuration on one line."""
-    return short(str(config), 300)
+@cache
+def _families() -> BuiltIn:
+    return BuiltIn()
+
+
+def settings(config: Config) -> Cell:
+    """A configuration in short, with the whole of it."""
+    whole, said = short(str(config), 1000), short(brief(config, _families()), 300)
+    return Cell(said, whole="" if whole == said else whole)
+
+
+def in_order(axes: Collection[str], families: Collection[str]) -> list[str]:
+    """Axes as their families declare them, what matters most first; those that none declares come last."""
+    known = [axis.name for family in sorted(families) if family in _families() for axis in _families()[family].axes]
+    return [*(axis for axis in dict.fromkeys(known) if axis in axes), *sorted(set(axes) - set(known))]
 
 
 def apart(configs: Sequence[Config]) -> list[str]:
-    """A short name for each of several configurations: the family and the values in which they differ."""
-    alike = {
-        axis
-        for axis in {axis for config in configs for axis, _ in config.values}
-        if len({config.as_dict().get(axis) for config in configs}) == 1
-    }
-    families = {config.family for config in configs}
-    names = []
-    for number, config in enumerate(configs, 1):
-        values = [f"{axis}={value}" for axis, value in config.values if axis not in alike]
-        words = values if len(families) == 1 and values else [config.family, *values]
-        names.append(short(f"{number}: {' '.join(words)}", 60))
-    return names
+    """A short name for each of several configurations: what tells it from the others."""
+    told = [brief(config, _families()).split(" ") for config in configs]
+    alike = set.intersection(*map(set, told)) if told else set()
+    words = [[word for word in words if word not in alike] for words in told]
+    return [short(f"{number}: {' '.join(some or told[number - 1][:1])}", 60) for number, some in enumerate(words, 1)]

@@ -19,7 +19,7 @@ def markdown(pages: Sequence[Page], picture: str = "") -> str:
     for number, page in enumerate(pages):
         lines += [f"{'#' if number == 0 else '##'} {escaped(page.title)}", "", escaped(page.lead), ""]
         if picture and number == 0:
-            lines += [f"![The report: rates of all champions]({picture})", ""]
+            lines += [f"![What the report shows first]({picture})", ""]
         for section in page.sections:
             kept = [block for block in section.blocks if not isinstance(block, Figure | Log)]
             if not kept:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tuner.model import Problem, Verdict
+from tuner.report.beside import library_table, ratio_figure
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
 from tuner.report.device import served_gflops
 from tuner.report.figures import log_axis, numbers, points
@@ -55,14 +57,16 @@ def _glance(facts: Facts) -> Sequence[Block]:
         Column("problems", "problems", Kind.COUNT),
         Column("champions", "champions", Kind.COUNT),
         Column("certified", "certified on the present driver", Kind.COUNT),
+        Column("without", "tuned without a champion", Kind.COUNT),
         Column("trials", "trials", Kind.COUNT),
         Column("correct", "correct", Kind.PERCENT),
         Column("regressions", "open regressions", Kind.COUNT),
         Column("misses", "asked for, not tuned", Kind.COUNT),
     ]
     certified = sum(one.certified and one.origin != "other_driver" for one in served)
+    without = sum(tuned.served is None for device in facts.devices for tuned in device.tuned.values())
     row = [
-        *(len(facts.devices), len(facts.problems), len(served), certified, trials),
+        *(len(facts.devices), len(facts.problems), len(served), certified, without, trials),
         correct / trials if trials else None,
         sum(one.closed is None for one in facts.regressions),
         Cell(len(facts.misses), link="misses.html"),
@@ -70,8 +74,10 @@ def _glance(facts: Facts) -> Sequence[Block]:
     blocks: list[Block] = [Table.of("glance", "What the store holds.", columns, [row])]
     if not facts.trials and not served:
         blocks.append(Prose("Nothing was tuned yet: gemm-tuner tune M N K makes the first entry."))
-    figure = _rates(facts)
-    return [*blocks, figure] if figure else blocks
+    figures = [figure for figure in (ratio_figure(facts.devices), _rates(facts)) if figure is not None]
+    if len(figures) == 1:
+        figures = [replace(figures[0], wide=True)]
+    return [*blocks, *library_table(facts.devices), *figures]
 
 
 def _rates(facts: Facts) -> Figure | None:
@@ -92,7 +98,7 @@ def _rates(facts: Facts) -> Figure | None:
         "yaxis": log_axis("GFLOP/s", [y for trace in data for y in trace["y"]]),
         "showlegend": True,
     }
-    return Figure("rates", "Champions", caption, data, layout, height=380, wide=True)
+    return Figure("rates", "Champions", caption, data, layout, height=380)
 
 
 def _regressions(facts: Facts) -> Sequence[Block]:
@@ -231,6 +237,8 @@ def _problems(facts: Facts) -> Sequence[Block]:
         Column("champions", "champions", Kind.COUNT),
         Column("gflops", "fastest champion", Kind.RATE, "GFLOP/s"),
         Column("device", "on"),
+        Column("behind", "least library / ours", Kind.RATIO),
+        Column("library", "library"),
         Column("trials", "trials", Kind.COUNT),
         Column("last", "last trial", Kind.DATE, "UTC"),
     ]
@@ -248,6 +256,14 @@ def _problem_row(facts: Facts, problem: Problem) -> list[Any]:
         sum(tuned.served is not None for _, tuned in found),
         Cell(None if fastest is None else fastest[0], noise),
         "–" if fastest is None else short(fastest[1].id.silicon.name, 30),
+        *_furthest_behind(problem, [device for device, _ in found]),
         sum(tuned.trials for _, tuned in found),
         date_of(max(tuned.last for _, tuned in found)),
     ]
+
+
+def _furthest_behind(problem: Problem, devices: Sequence[DeviceFacts]) -> list[Any]:
+    """The least ratio of a library's time to ours, on any device, and which library that is."""
+    standings = [one for device in devices for (of, _), one in device.standings.items() if of == problem]
+    found = min((one for one in standings if one.ratio is not None), key=lambda one: one.ratio or 0.0, default=None)
+    return [None, "–"] if found is None else [Cell(found.ratio, found.ratio_noise), found.name]

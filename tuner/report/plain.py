@@ -10,7 +10,9 @@ from tuner.report.numbers import Kind
 
 
 def plain_values(pages: Sequence[Page]) -> dict[str, Any]:
-    """All pages by path. A cell is its value; its noise, in percent of it, is beside it under the key with `_noise`."""
+    """All pages by path. A cell is its value; its noise, in percent of it, is beside it under the key with `_noise`,
+    what it is short for under that with `_whole`.
+    """
     return {"format": 1, "pages": {page.path: _page(page) for page in pages}}
 
 
@@ -47,4 +49,6 @@ def _row(columns: Sequence[Column], row: Sequence[Cell]) -> dict[str, Any]:
         values[column.key] = cell.value
         if cell.noise is not None and cell.value is not None:
             values[f"{column.key}_noise"] = cell.noise
+        if cell.whole:
+            values[f"{column.key}_whole"] = cell.whole
     return values

@@ -11,7 +11,7 @@ from tuner.model import Config, Problem, Record
 from tuner.report.blocks import Block, Cell, Column, Page, Prose, Section, Table
 from tuner.report.gather import DeviceFacts, DeviceId
 from tuner.report.history import history_blocks
-from tuner.report.labels import device_name, device_page, problem_name, problem_page, settings, short
+from tuner.report.labels import device_name, device_page, in_order, problem_name, problem_page, settings, short
 from tuner.report.numbers import Kind, date_of
 from tuner.report.search_figures import converged, convergence_figures, importance_figures, race_figures
 from tuner.store import Event, Store
@@ -70,6 +70,7 @@ def _standing(problem: Problem, devices: Sequence[DeviceFacts]) -> Table:
         Column("of_peak", "of peak", Kind.PERCENT),
         *(Column(f"ratio_{name}", f"{name} / ours", Kind.RATIO) for name in libraries),
         Column("default_ratio", "default / best", Kind.RATIO),
+        Column("config", "configuration"),
         Column("trials", "trials", Kind.COUNT),
         Column("origin", "origin"),
         Column("since", "since", Kind.DATE, "UTC"),
@@ -96,6 +97,7 @@ def _standing_row(problem: Problem, device: DeviceFacts, libraries: Sequence[str
         rate / peak.value if rate and peak else None,
         *(Cell(None if one is None else one.ratio, None if one is None else one.ratio_noise) for one in beside),
         tuned.default_ms / best[1] if tuned.default_ms and best else None,
+        "–" if served is None else settings(served.event.config),
         tuned.trials,
         "–" if served is None else served.origin,
         "–" if served is None else date_of(served.event.when),
@@ -150,12 +152,14 @@ def _best_ten(id: str, problem: Problem, records: Sequence[Record]) -> Sequence[
     configs = [record.config for record in timed]
     differing = _differing(configs)
     fastest = timed[0].measurement.time_ms or 0.0
-    rows = [_best_row(problem, record, fastest, differing) for record in timed]
+    families = sorted({config.family for config in configs})
+    several = len(families) > 1
+    rows = [_best_row(problem, record, fastest, differing, several) for record in timed]
     columns = [
         Column("time_ms", "time", Kind.TIME, "ms"),
         Column("gflops", "rate", Kind.RATE, "GFLOP/s"),
         Column("behind", "time / best", Kind.RATIO),
-        Column("family", "family"),
+        *([Column("family", "family")] if several else []),
         *(Column(f"axis_{axis}", axis) for axis in differing),
         Column("when", "when", Kind.DATE, "UTC"),
     ]
@@ -163,17 +167,24 @@ def _best_ten(id: str, problem: Problem, records: Sequence[Record]) -> Sequence[
     same = ", ".join(f"{axis} = {value}" for axis, value in alike.items()) if len(configs) > 1 else ""
     caption = (
         f"The best {len(timed)} by their search's measurement, and what distinguishes them."
-        f"{f' All have {same}.' if same else ''} Best of many flatters by about its noise; the race above decides."
+        f"{_alike(families, same)} Best of many flatters by about its noise; the race above decides."
     )
     return [Table.of(f"best-{id}", caption, columns, rows)]
 
 
+def _alike(families: Sequence[str], same: str) -> str:
+    """What all of the best have in common."""
+    if len(families) > 1:
+        return f" All have {same}." if same else ""
+    return f" All are {short(families[0])}{f' with {same}' if same else ''}."
+
+
 def _differing(configs: Sequence[Config]) -> list[str]:
-    axes = sorted({axis for config in configs for axis, _ in config.values})
+    axes = in_order({axis for config in configs for axis, _ in config.values}, {config.family for config in configs})
     return [axis for axis in axes if len(configs) == 1 or len({config.as_dict().get(axis) for config in configs}) > 1]
 
 
-def _best_row(problem: Problem, record: Record, fastest: float, axes: Sequence[str]) -> list[Any]:
+def _best_row(problem: Problem, record: Record, fastest: float, axes: Sequence[str], several: bool) -> list[Any]:
     ms = record.measurement.time_ms or 0.0
     noise = timing.summarise(record.measurement.samples_ms).noise if record.measurement.samples_ms else None
     values = record.config.as_dict()
@@ -181,12 +192,7 @@ def _best_row(problem: Problem, record: Record, fastest: float, axes: Sequence[s
         Cell(ms, noise),
         Cell(problem.gflops(ms), noise),
         ms / fastest,
-        record.config.family,
+        *([record.config.family] if several else []),
         *(str(values.get(axis, "–")) for axis in axes),
         date_of(record.when),
     ]
-
-
-def champion_words(event: Event) -> str:
-    """A published configuration in a line."""
-    return settings(event.config)

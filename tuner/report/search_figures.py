@@ -11,6 +11,7 @@ from tuner.model import Config, Problem, Record
 from tuner.report.blocks import Figure
 from tuner.report.figures import axis, bars, line, numbers, points, thin
 from tuner.report.labels import apart
+from tuner.report.numbers import Kind, rounded, text_of
 from tuner.report.statistics import Convergence
 from tuner.search.rebuilt import importances, rebuild, slices
 from tuner.store.reading import Run
@@ -41,12 +42,16 @@ def _seconds(began: str, ended: str) -> float:
         return 0.0
 
 
+def _rate(gflops: float) -> str:
+    return text_of(rounded(gflops, Kind.RATE), Kind.RATE)
+
+
 def convergence_figures(id: str, problem: Problem, found: Convergence) -> list[Figure]:
     """Best so far over evaluations and over seconds, every trial beside it."""
     evaluations = list(range(1, len(found.times_ms) + 1))
     failures = sum(ms is None for ms in found.times_ms)
     best = found.best_ms[-1] if found.best_ms else None
-    end = "nothing correct was found" if best is None else f"the best reached {problem.gflops(best):.4g} GFLOP/s"
+    end = "nothing correct was found" if best is None else f"the best reached {_rate(problem.gflops(best))} GFLOP/s"
     words = f"{len(evaluations)} evaluations, {failures} of them failures (crosses at 0); {end}."
     figures = []
     for name, title, x in (
@@ -111,7 +116,7 @@ def _race_words(
     run: Run, names: Sequence[str], columns: Sequence[Sequence[float]], decided: Mapping[str, Any] | None
 ) -> str:
     when = run.started[:16].replace("T", " ")
-    rounds = f"{len(columns[0])} rounds on {when} UTC"
+    rounds = f"{len(columns[0])} {'round' if len(columns[0]) == 1 else 'rounds'} on {when} UTC"
     if decided is None:
         medians = "; ".join(
             f"{name.partition(':')[0]}: {statistics.median(times):.4g} ms"
@@ -151,7 +156,18 @@ def importance_figures(id: str, records: Sequence[Record]) -> list[Figure]:
     data = [bars("importance", names, list(weights.values()))]
     layout = {"xaxis": axis("importance", rangemode="tozero"), "yaxis": axis("", type="category"), "showlegend": False}
     importance = Figure(f"{id}-importance", "Which axes mattered", caption, data, layout, 100 + 22 * len(names))
-    drawn = slices(study, names[:SLICES])
-    words = f"Time of every correct trial by the value of an axis, the {len(names[:SLICES])} most important (Optuna)."
-    sliced = Figure(f"{id}-slices", "Time by value", words, drawn["data"], drawn["layout"], 340, wide=True)
-    return [importance, sliced]
+    return [importance, *_slices(id, slices(study, names[:SLICES]), names)]
+
+
+def _slices(id: str, drawn: Mapping[str, Any], names: Sequence[str]) -> list[Figure]:
+    """Each panel of Optuna's plot as a figure of its own, as wide as the others; what mattered most first."""
+    figures = {}
+    for trace in drawn["data"]:
+        panel = drawn["layout"][trace["xaxis"].replace("x", "xaxis")]
+        name = panel["title"]["text"]
+        across = {key: value for key, value in panel.items() if key not in ("anchor", "domain")}
+        layout = {"xaxis": across, "yaxis": axis("time (ms)", rangemode="tozero"), "showlegend": False}
+        data = [{**trace, "xaxis": "x", "yaxis": "y", "meta": "faint"}]
+        words = f"Every correct trial by its value of {name} (Optuna's slice plot)."
+        figures[name] = Figure(f"{id}-slice-{name}", f"Time by {name}", words, data, layout, 260)
+    return [figures[name] for name in names if name in figures]

@@ -107,8 +107,17 @@ def slices(study: Study, axes: Sequence[str]) -> dict[str, Any]:
     layout.pop("template", None)
     layout.pop("title", None)
     for trace in drawn["data"]:
-        trace["marker"].get("colorbar", {}).update(xpad=10, thickness=12)
+        trace.pop("marker")  # its colours are for white paper
+        trace["x"] = [_bare(value) for value in trace["x"]]
+    for name, panel in layout.items():
+        if name.startswith("xaxis") and "categoryarray" in panel:
+            panel["categoryarray"] = [_bare(value) for value in panel["categoryarray"]]
     return {"data": drawn["data"], "layout": layout}
+
+
+def _bare(value: Any) -> Any:
+    """A choice without the quotation marks that Optuna shows."""
+    return value.strip("'") if isinstance(value, str) else value
 
 
 def _time(trial: FrozenTrial) -> float:

@@ -1,0 +1,123 @@
+"""Champions beside libraries: one row for each device and library, and a figure of every ratio with its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.model import Problem
+from tuner.report.blocks import Block, Cell, Column, Figure, Prose, Table
+from tuner.report.figures import axis, log_axis, numbers, points
+from tuner.report.gather import DeviceFacts
+from tuner.report.labels import device_name, device_page, problem_name, short
+from tuner.report.numbers import Kind, date_of
+from tuner.report.statistics import geometric_mean
+
+NAMED = 40
+"""Shapes up to which the figure names each; beyond that it shows them by the work they are."""
+
+Ratios = list[tuple[float, float | None, Problem]]
+"""(library's time / ours, its noise, the shape)."""
+
+
+def paired(device: DeviceFacts, library: str) -> Ratios:
+    """Every shape on which both took turns, the worst first."""
+    found = ((problem, one) for (problem, name), one in device.standings.items() if name == library)
+    ratios = [(one.ratio, one.ratio_noise, problem) for problem, one in found if one.ratio is not None]
+    return sorted(ratios, key=lambda one: (one[0], one[2]))
+
+
+def library_table(devices: Sequence[DeviceFacts]) -> Sequence[Block]:
+    """How champions stand beside each library, over all shapes raced."""
+    rows = [
+        _row(device, name, ratios)
+        for device in devices
+        for name in device.libraries
+        if (ratios := paired(device, name))
+    ]
+    if not rows:
+        return [Prose("No library was raced here in turns, so no ratio to one is given.")] if devices else []
+    columns = [
+        Column("device", "device"),
+        Column("library", "library"),
+        Column("version", "version"),
+        Column("shapes", "shapes", Kind.COUNT),
+        Column("mean", "geometric mean", Kind.RATIO),
+        Column("faster", "ours at least as fast", Kind.COUNT, "shapes"),
+        Column("worst", "least", Kind.RATIO),
+        Column("where", "at"),
+        Column("last", "last raced", Kind.DATE, "UTC"),
+    ]
+    caption = "Library's time / ours, over all shapes raced: above 1 ours is faster."
+    return [Table.of("libraries", caption, columns, rows)]
+
+
+def _row(device: DeviceFacts, library: str, ratios: Ratios) -> list[Any]:
+    standings = [one for (_, name), one in device.standings.items() if name == library]
+    worst, noise, where = ratios[0]
+    return [
+        Cell(device_name(device.id), link=f"{device_page(device.id)}.html"),
+        library,
+        short(", ".join(sorted({one.version for one in standings}))),
+        len(ratios),
+        geometric_mean([ratio for ratio, _, _ in ratios]),
+        sum(ratio >= 1 for ratio, _, _ in ratios),
+        Cell(worst, noise),
+        problem_name(where),
+        date_of(max(one.record.when for one in standings)),
+    ]
+
+
+def ratio_figure(devices: Sequence[DeviceFacts]) -> Figure | None:
+    """Every ratio to a library: named while there are few, by the work of the shape when there are many."""
+    groups = [
+        (name if len(devices) == 1 else f"{name}, {device_name(device.id)}", ratios)
+        for device in devices
+        for name in device.libraries
+        if (ratios := paired(device, name))
+    ]
+    if not groups:
+        return None
+    everything = sorted((one for _, ratios in groups for one in ratios), key=lambda one: (-one[0], one[2]))
+    shapes = list(dict.fromkeys(problem_name(problem) for _, _, problem in everything))
+    reached = [1.0, *(ratio for ratio, _, _ in everything)]
+    named = len(shapes) <= NAMED
+    traces = [_trace(name, ratios, named) for name, ratios in groups]
+    over = "by shape, the worst on top" if named else "over the work of the shape"
+    caption = (
+        f"Library's time / ours {over}, with its 95 % interval; {len(everything)} ratios. Right of 1 ours is faster."
+    )
+    heading = "library's time / ours"
+    if named:
+        layout = {
+            "xaxis": log_axis(heading, reached),
+            "yaxis": axis("", type="category", categoryorder="array", categoryarray=shapes),
+            "shapes": [_one("x")],
+        }
+        return Figure(
+            "ratios", "Beside the libraries", caption, traces, layout, height=max(320, 110 + 19 * len(shapes))
+        )
+    layout = {
+        "xaxis": log_axis("flop of the product", [x for trace in traces for x in trace["x"]], exponentformat="power"),
+        "yaxis": log_axis(heading, reached),
+        "shapes": [_one("y")],
+    }
+    return Figure("ratios", "Beside the libraries", caption.replace("Right of", "Above"), traces, layout, height=380)
+
+
+def _trace(name: str, ratios: Ratios, named: bool) -> dict[str, Any]:
+    drawn = numbers([ratio for ratio, _, _ in ratios])
+    spread = numbers([ratio * (noise or 0.0) for ratio, noise, _ in ratios])
+    names = [problem_name(problem) for _, _, problem in ratios]
+    bars = {"type": "data", "array": spread, "thickness": 1, "width": 2}
+    if named:
+        return points(name, drawn, names, error_x=bars, showlegend=True)
+    work = numbers([problem.flop for _, _, problem in ratios])
+    return points(name, work, drawn, error_y=bars, text=names, hovertemplate="%{text}<br>%{y}", showlegend=True)
+
+
+def _one(along: str) -> dict[str, Any]:
+    """A line where both are as fast."""
+    across = "y" if along == "x" else "x"
+    ends = {f"{along}0": 1, f"{along}1": 1, f"{across}0": 0, f"{across}1": 1, f"{across}ref": "paper"}
+    return {"type": "line", **ends, "line": {"dash": "dot", "width": 1}}
