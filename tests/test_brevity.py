@@ -7,7 +7,16 @@ from tuner.model import Config
 
 
 def test_axes_that_do_nothing_are_left_out_and_the_tile_comes_first() -> None:
-    axes = {"tsm": 64, "tsn": 32, "tsk": 16, "wptm": 8, "wptn": 1, "pad_a": 0, "turn_a": 1, "order": "rows"}
+    axes: dict[str, int | str] = {
+        "tsm": 64,
+        "tsn": 32,
+        "tsk": 16,
+        "wptm": 8,
+        "wptn": 1,
+        "pad_a": 0,
+        "turn_a": 1,
+        "order": "rows",
+    }
     assert brief(Config.of("register_tiled", axes), BuiltIn()) == "register_tiled tsm=64 tsn=32 tsk=16 wptm=8 turn_a"
 
 

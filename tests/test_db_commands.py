@@ -68,3 +68,31 @@ def test_a_file_that_is_being_written_stays_large_and_says_so(store: str, caplog
         other.execute("BEGIN IMMEDIATE")
         shrink(Place.of(store))
     assert "the file stays large" in caplog.text
+
+
+ASKING = (
+    *(["champions"], ["history", "64", "64", "64"], ["misses"], ["export"], ["study", "--out", "study.db"]),
+    *(["db", "check"], ["db", "stats"], ["db", "prune"], ["nightly", "status"], ["verify", "--all"]),
+    *(["report"], ["report", "--out", "report.html"], ["report", "--format", "md"], ["report", "--json"]),
+)
+
+
+@pytest.mark.parametrize("arguments", ASKING, ids=" ".join)
+def test_who_only_asks_makes_no_store(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*arguments, "--db", str(tmp_path / "none.db")]) == 1
+    said = capsys.readouterr()
+    assert f"there is no store at {tmp_path / 'none.db'};" in said.err and not said.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [*ASKING, ["lookup", "64", "64", "64"]], ids=" ".join)
+def test_a_folder_is_no_store(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*arguments, "--db", str(tmp_path)]) == 1
+    assert f"{tmp_path} is a folder; give the path of a database file." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -106,7 +106,7 @@ def test_a_plan_without_a_store_makes_none(cli: Cli, tmp_path: Path) -> None:
     ("arguments", "status", "words"),
     [
         (["nightly", "none.toml"], 2, "cannot be read"),
-        (["nightly", "status"], 1, "No night was ever begun"),
+        (["nightly", "status"], 1, "there is no store"),
         (["nightly", "status", "--max-age", "soon"], 2, "no time"),
         (["nightly", "ack", "7", "--reason", "x"], 2, "no open regression 7"),
         (["nightly", "small.toml", "--device", "quantum"], 2, "No device is called 'quantum'"),

@@ -9,7 +9,7 @@ import typer
 
 from tuner.cli import options as o
 from tuner.cli.output import champion_json, console, duration, percent, print_json, problem_json, rate, settings, table
-from tuner.cli.wiring import require_published, the_device, the_store
+from tuner.cli.wiring import require_published, stored, the_device, the_store
 from tuner.model import Champion, Problem, Record, Silicon
 from tuner.store import Event
 
@@ -18,7 +18,7 @@ REASON = Annotated[str, typer.Option("--reason", help="Why; kept in the champion
 
 def champions(device: o.DeviceOption = None, db: o.DbOption = None, json_output: o.JsonOption = False) -> None:
     """List what is published; --device narrows it to part of a device's name, which need not be here."""
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         found = [c for c in store.champions() if _matches(device, c.silicon, c.software.key)]
         where = store.url
     if json_output:
@@ -63,7 +63,7 @@ def history(
 ) -> None:
     """Show how a product's champion came to be: the log, and the trials behind it, on every device that has any."""
     problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         events = [e for e in store.log(problem=problem) if _matches(device, e.silicon, e.software.key)]
         trials = [t for t in store.history(problem=problem) if _matches(device, t.silicon, t.software.key)]
         where = store.url

@@ -8,7 +8,7 @@ import typer
 
 from tuner.cli.options import DbOption, JsonOption, the_moment
 from tuner.cli.output import console, print_json
-from tuner.cli.wiring import the_store
+from tuner.cli.wiring import stored, the_store
 
 app = typer.Typer(help="Upgrade, check, count and prune the store.", no_args_is_help=True)
 
@@ -28,7 +28,7 @@ def upgrade(db: DbOption = None, json_output: JsonOption = False) -> None:
 @app.command()
 def check(db: DbOption = None, json_output: JsonOption = False) -> int:
     """Look for damage in the store; status 1 if there is any."""
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         found, where = store.check(), store.url
     if json_output:
         print_json({"store": where, "problems": found})
@@ -43,7 +43,7 @@ def check(db: DbOption = None, json_output: JsonOption = False) -> int:
 @app.command()
 def stats(db: DbOption = None, json_output: JsonOption = False) -> None:
     """Count what the store holds."""
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         found, where = store.stats(), store.url
     if json_output:
         print_json({"store": where, **found})
@@ -64,7 +64,7 @@ def prune(
 ) -> None:
     """Make room: of old trials keep the median time, not the raw samples; everything else stays."""
     moment = None if before is None else the_moment(before)
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         found, where = store.prune(nights, moment, dry_run=dry_run), store.url
     if json_output:
         print_json({"store": where, "dry_run": dry_run, **vars(found)})

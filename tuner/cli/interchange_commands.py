@@ -15,7 +15,7 @@ import typer
 from tuner import interchange
 from tuner.cli import options as o
 from tuner.cli.output import console, plain, print_json
-from tuner.cli.wiring import the_store
+from tuner.cli.wiring import stored, the_store
 from tuner.model import MachineError, Silicon, Software, UserError
 
 _WRITERS = {"lines": interchange.write_lines, "t4": interchange.write_t4, "seeds": interchange.write_seeds}
@@ -51,7 +51,7 @@ def export(
     def wanted(silicon: Silicon, software: Software) -> bool:
         return device is None or any(device.casefold() in key.casefold() for key in (silicon.key, software.key))
 
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         if format == "header":
             assert out is not None
             count, left_out = interchange.write_header(store, out, wanted)

@@ -8,9 +8,8 @@ import typer
 
 from tuner.cli import options as o
 from tuner.cli.output import console, duration, percent, plain, print_json, rate, settings
-from tuner.cli.wiring import the_device, the_families
+from tuner.cli.wiring import the_device, the_families, the_place
 from tuner.lookup import Answer, Finder, Misses, Snapshot, seed_index
-from tuner.store.place import Place
 
 
 def lookup(
@@ -32,7 +31,7 @@ def lookup(
     problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
     families = the_families([], family_dir or [])
     chosen = the_device(device)
-    place = Place.of(db)
+    place = the_place(db)
     finder = Finder(Snapshot(place.snapshot), families, seeds=seed_index, misses=Misses(place.spool))
     answer = finder.lookup(chosen, problem)
     if source:

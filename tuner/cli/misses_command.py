@@ -6,13 +6,13 @@ from typing import Any
 
 from tuner.cli import options as o
 from tuner.cli.output import console, print_json, problem_json, silicon_json, table
-from tuner.cli.wiring import the_store
+from tuner.cli.wiring import stored
 from tuner.store import Miss
 
 
 def misses(device: o.DeviceOption = None, db: o.DbOption = None, json_output: o.JsonOption = False) -> None:
     """List what look-ups had no certified champion for; --device narrows it to part of a device's name."""
-    with the_store(db, upgrade=True) as store:
+    with stored(db, upgrade=True) as store:
         found = [miss for miss in store.misses() if _matches(device, miss)]
         where = store.url
     if json_output:

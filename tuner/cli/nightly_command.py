@@ -22,7 +22,7 @@ from tuner.baselines import Library, open_libraries
 from tuner.bench import Bench, choose, device_lock, list_devices
 from tuner.cli import options as o
 from tuner.cli.output import console, percent, print_json, problem_json, table
-from tuner.cli.wiring import the_families, the_locks, the_seeds, the_store
+from tuner.cli.wiring import stored, the_families, the_locks, the_seeds, the_store
 from tuner.model import Device, MachineError
 from tuner.nightly.device_night import plan_json
 from tuner.nightly.entries import seconds_of
@@ -229,7 +229,7 @@ def status(
 ) -> int:
     """Say how the last night went; status 1 if it failed, died or is too long ago, 3 with an open regression."""
     seconds = None if max_age is None else seconds_of(max_age)
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         nights, regressions = store.nights(10, name), store.regressions()
     found = vigil.judge(nights, seconds)
     if json_output:

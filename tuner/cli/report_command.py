@@ -13,7 +13,7 @@ import typer
 
 from tuner.cli import options as o
 from tuner.cli.output import console, print_json
-from tuner.cli.wiring import the_store
+from tuner.cli.wiring import stored
 from tuner.model import Problem, Record, UserError
 from tuner.report import FORMATS, Ladder, build, read_ladder, whole, write
 from tuner.search.rebuilt import write_storage
@@ -72,7 +72,7 @@ def report(
 
 
 def _opened(db: str | None) -> Store:
-    return the_store(db, upgrade=False)
+    return stored(db)
 
 
 def _format(out: Path | None, format: str | None) -> str:
@@ -110,7 +110,7 @@ def study(
 ) -> None:
     """Write the stored trials as Optuna studies, for optuna-dashboard and the like: one for each search space."""
     problem = _problem(m, n, k, (dtype, trans_a, trans_b, batch, math))
-    with the_store(db, upgrade=False) as store:
+    with stored(db) as store:
         groups = _groups(store.history(problem=problem), device)
         where = store.url
     if not groups:

@@ -10,7 +10,7 @@ import typer
 from tuner.bench import Bench
 from tuner.cli import options as o
 from tuner.cli.output import champion_json, console, print_json, problem_json, settings
-from tuner.cli.wiring import measuring, require_published, require_room, the_device, the_families, the_store
+from tuner.cli.wiring import measuring, require_published, require_room, stored, the_device, the_families
 from tuner.family import Family
 from tuner.model import Champion, Config, Device, Problem, UserError, Verdict
 from tuner.search import certificate_cases
@@ -41,7 +41,7 @@ def verify(
         problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
     families = the_families([], family_dir or [])
     chosen = the_device(device)
-    with the_store(db, upgrade=True) as store:
+    with stored(db, upgrade=True) as store:
         found = _here(store, chosen, problem)
         results = []
         if found:
@@ -134,7 +134,7 @@ def pin(
     families = the_families([], family_dir or [])
     chosen = the_device(device)
     require_room(problem, chosen)
-    with the_store(db, upgrade=True) as store:
+    with stored(db, upgrade=True) as store:
         if family is None:
             champion = _pin_champion(store, chosen, problem, reason)
         else:

@@ -14,6 +14,7 @@ from tuner.family import Family, load_families
 from tuner.lookup.seeds import read_seeds
 from tuner.model import Champion, Device, MachineError, Problem, UserError, operand_shapes
 from tuner.store import Store, open_store
+from tuner.store.place import Place
 
 
 def the_store(url: str | None, *, upgrade: bool) -> Store:
@@ -28,6 +29,25 @@ def the_store(url: str | None, *, upgrade: bool) -> Store:
     except UserError as error:
         raise MachineError(str(error)) from error
     return store
+
+
+def the_place(url: str | None) -> Place:
+    """Where the store lies or would lie. Raises MachineError where none can."""
+    try:
+        return Place.of(url)
+    except UserError as error:
+        raise MachineError(str(error)) from error
+
+
+def stored(url: str | None, *, upgrade: bool = False) -> Store:
+    """The store of a command that only asks. Raises MachineError where there is none, and makes nothing there.
+
+    With `upgrade` misses that look-ups have left where a store would lie are enough.
+    """
+    place = the_place(url)
+    if place.path is not None and not os.path.lexists(place.path) and not (upgrade and place.spool.exists()):
+        raise MachineError(f"there is no store at {place.label}; gemm-tuner tune makes it, and --db names another.")
+    return the_store(url, upgrade=upgrade)
 
 
 def the_seeds() -> list[Champion]:

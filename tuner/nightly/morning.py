@@ -6,10 +6,12 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tuner.family import BuiltIn, brief
 from tuner.model import Config, Problem
 from tuner.nightly.words import rate, span
 
 Values = Mapping[str, Any]
+_FAMILIES = BuiltIn()
 MOST_LINES = 20
 """Of one kind on the terminal; the rest is in JSON and Markdown."""
 
@@ -106,7 +108,7 @@ def _promoted(one: Values) -> str:
 
 
 def _config(one: Values) -> str:
-    return str(Config.of(one["family"], one["config"]))
+    return brief(Config.of(one["family"], one["config"]), _FAMILIES)
 
 
 def _regression(one: Values, since: str) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from tuner.family import Family
+from tuner.family import Family, brief
 from tuner.model import Champion, Config, Device, Problem, Verdict
 from tuner.nightly.lane import Lane
 from tuner.nightly.ledger import Result
@@ -134,7 +134,7 @@ def _search(lane: Lane, due: Due) -> bool:
     if outcome.stopped_by == "interrupted":
         return False
     result = _result(lane, due, outcome, before)
-    result["failures"] = _failures(trials)
+    result["failures"] = _failures(trials, lane.families)
     lane.mark(f"search {problem}", result if earlier is None else _joined(earlier, result))
     lane.say(f"        {_line(result)}")
     if lane.store.champion(*lane.key(problem)) is not None:
@@ -208,10 +208,10 @@ def _change(lane: Lane, problem: Problem, before: Champion | None, after: Champi
     }
 
 
-def _failures(trials: Sequence[tuple[Config, Verdict, str]]) -> Result:
+def _failures(trials: Sequence[tuple[Config, Verdict, str]], families: Mapping[str, Family]) -> Result:
     """What failed, by verdict with an example each, and the axis values of which every trial failed."""
     failed = [(config, verdict, message) for config, verdict, message in trials if verdict is not Verdict.CORRECT]
-    examples = {verdict.value: f"{config}: {message}"[:300] for config, verdict, message in reversed(failed)}
+    examples = {verdict.value: f"{brief(config, families)}: {message}"[:300] for config, verdict, message in reversed(failed)}
     tried: Counter[tuple[str, str, Any]] = Counter()
     bad: Counter[tuple[str, str, Any]] = Counter()
     for config, verdict, _ in trials:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +95,9 @@ def _real(name: str) -> Path:
         os.fsencode(path)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{name!r} is no path of a file: {error}.") from error
-    if not path.name:
-        raise UserError(f"{path} is a folder; give the path of a database file.")
+    with suppress(OSError):  # a name too long, say: what is done with it says so
+        if not path.name or path.is_dir():
+            raise UserError(f"{path} is a folder; give the path of a database file.")
     return path
 
 
