@@ -211,7 +211,7 @@ def _change(lane: Lane, problem: Problem, before: Champion | None, after: Champi
 def _failures(trials: Sequence[tuple[Config, Verdict, str]], families: Mapping[str, Family]) -> Result:
     """What failed, by verdict with an example each, and the axis values of which every trial failed."""
     failed = [(config, verdict, message) for config, verdict, message in trials if verdict is not Verdict.CORRECT]
-    examples = {verdict.value: f"{brief(config, families)}: {message}"[:300] for config, verdict, message in reversed(failed)}
+    examples = {verdict.value: f"{brief(config, families)}: {said}"[:300] for config, verdict, said in reversed(failed)}
     tried: Counter[tuple[str, str, Any]] = Counter()
     bad: Counter[tuple[str, str, Any]] = Counter()
     for config, verdict, _ in trials:
