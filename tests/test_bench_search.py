@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kernel_tuner_rival import STRATEGIES, _fractions, replay_strategy, write_cache
+from search_page import MARKS, OURS, plan, put_between_marks, tables
 from tuner.search.recorded import RecordedSpace
-from tuner.search.replay import Settings
+from tuner.search.replay import Settings, misleading, replay
 
 
 @pytest.fixture
@@ -41,3 +42,25 @@ def test_its_strategies_run_on_it(space: RecordedSpace, tmp_path: Path) -> None:
         assert strategy in STRATEGIES
         replayed = replay_strategy(space, tmp_path / "grid.json", strategy, Settings(evaluations=40, repeats=2))
         assert replayed.fractions.shape == (2, 40) and (replayed.fractions[:, -1] >= 0.4).all()
+
+
+def test_a_page_has_ours_first_and_the_better_opponent_before_the_worse(space: RecordedSpace) -> None:
+    rows = plan(["grid"], ["ours", "random"], ["mls"], 2)
+    assert [row.label for row in rows] == [*(row.label for row in OURS), "kernel-tuner:mls", "random"]
+    found = {row.key: replay(space, Settings(100, 2, row.seed)).to_json() for row in rows[:1]}
+    for row, fraction in ((rows[-2], 0.5), (rows[-1], 0.7)):
+        at = {str(count): {"median": fraction, "p10": fraction} for count in (25, 50, 100)}
+        found[row.key] = {**found[rows[0].key], "fraction_of_optimum": at}
+    lines = tables(rows, found, "With nothing:").splitlines()
+    assert [line.split(" | ")[0] for line in lines[4:]] == ["| **grid**", "| plain", "| random", "| kernel-tuner:mls"]
+    assert "| plain | 100, 120 | " in lines[5] and "| 0.700 / 0.700 | " in lines[6]
+    page = f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n"
+    assert put_between_marks(page, "new") == f"before\n{MARKS[0]}\n\nnew\n\n{MARKS[1]}\nafter\n"
+    with pytest.raises(ValueError, match="two lines"):
+        put_between_marks("no marks", "new")
+
+
+def test_a_misleading_portfolio_is_of_median_quality(space: RecordedSpace) -> None:
+    times = sorted(time for time in space.times.values() if time is not None)
+    chosen = [space.times[config] for config in misleading(space)]
+    assert len(chosen) == 8 and chosen == times[24:32]

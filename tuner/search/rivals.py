@@ -122,10 +122,11 @@ class _Snapped(_Optuna):
         return self._space.snap(point, self._taken)
 
 
-def _tpe(seed: int) -> BaseSampler:
+def _tpe(seed: int, *, multivariate: bool) -> BaseSampler:
+    """Said which, as Optuna's default is not the same in every version."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return TPESampler(seed=seed, multivariate=True)
+        return TPESampler(seed=seed, multivariate=multivariate)
 
 
 def _cmaes(seed: int) -> BaseSampler:
@@ -137,9 +138,9 @@ def _cmaes(seed: int) -> BaseSampler:
 
 SAMPLERS: Mapping[str, Make] = {
     "ours": ours,
-    "tpe-snapped": partial(_Snapped, _tpe),
-    "optuna-tpe": partial(_Optuna, lambda seed: TPESampler(seed=seed)),
-    "optuna-tpe-multivariate": partial(_Optuna, _tpe),
+    "tpe-snapped": partial(_Snapped, partial(_tpe, multivariate=False)),
+    "optuna-tpe": partial(_Optuna, partial(_tpe, multivariate=False)),
+    "optuna-tpe-multivariate": partial(_Optuna, partial(_tpe, multivariate=True)),
     "optuna-cmaes": partial(_Snapped, _cmaes),
     "optuna-nsgaii": partial(_Optuna, lambda seed: NSGAIISampler(seed=seed)),
     "optuna-random": partial(_Optuna, lambda seed: RandomSampler(seed=seed)),
