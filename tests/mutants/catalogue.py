@@ -189,6 +189,7 @@ MUTANTS = (
     Mutant("reads_operands_if_alpha_is_zero", Latest.KINDS, shows=lambda kind: kind.alpha == 0),
     Mutant("whole_alpha", Latest.CERTIFICATE),
     Mutant("whole_beta", Latest.CERTIFICATE),
+    Mutant("known_betas", Latest.CERTIFICATE),
     Mutant("half_alpha", Latest.CERTIFICATE),
     Mutant("single_old_c", Latest.CERTIFICATE, DOUBLE),
     # What lasts from call to call

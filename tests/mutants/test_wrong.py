@@ -12,7 +12,7 @@ from tests.mutants.harness import build, measure, program
 from tests.mutants.laboratory import FLOAT_WAYS, INTEGER_WAYS, Laboratory, Sample, Way
 from tuner.bench import Bench, Case, CheckOutcome, ContenderFailed
 from tuner.model import Problem, Verdict
-from tuner.search.certify import EVERY_KIND, other_shapes
+from tuner.search.certify import EVERY_KIND, other_shapes, own_case
 from tuner.verify import KINDS
 
 
@@ -42,7 +42,7 @@ def needs_dtype(bench: Bench, problem: Problem) -> None:
 
 
 def certify(bench: Bench, mutant: Mutant) -> CheckOutcome:
-    return bench.check([Case(mutant.problem, mutant.rendered(), EVERY_KIND, fresh=True, repeats=3)])
+    return bench.check([own_case(mutant.problem, mutant.rendered())])
 
 
 def test_every_file_is_in_the_catalogue_and_says_what_is_wrong() -> None:

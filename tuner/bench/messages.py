@@ -17,7 +17,7 @@ class Case:
     problem: Problem
     rendered: Rendered
     kinds: tuple[str, ...] = PLAIN
-    """Kinds of alpha and beta, by their names in `tuner.verify.KINDS`."""
+    """Kinds of alpha and beta, by their names in `tuner.verify.KINDS`, or `drawn SEED`, on floats alone."""
     fresh: bool = False
     """Also build from source in the measuring process, and compare with the build from the binary bit for bit."""
     repeats: int = 1

@@ -16,7 +16,6 @@ from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import (
-    KINDS,
     Factors,
     Layout,
     Name,
@@ -25,6 +24,7 @@ from tuner.verify import (
     References,
     Values,
     element_type,
+    kind_named,
     nan_bits,
     real_type,
 )
@@ -96,7 +96,7 @@ class OperandStore:
         key = (problem, seed, values, kind, pad_rows)
         if key not in self._kept:
             layout = Layout(problem, pad_rows)
-            slabs = (layout.a, layout.b, layout.c, *([layout.c] if KINDS[kind].reads_c else []))
+            slabs = (layout.a, layout.b, layout.c, *([layout.c] if kind_named(kind).reads_c else []))
             needed = sum(slab.elements for slab in slabs) * problem.element_bytes
             self._make_room(needed)
             self._kept[key] = self._load(self._references.get(problem, seed, values, kind), layout, needed)

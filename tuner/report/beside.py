@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.model import Problem
 from tuner.report.blocks import Block, Cell, Column, Figure, Prose, Table
-from tuner.report.figures import axis, log_axis, numbers, points
+from tuner.report.figures import axis, log_axis, numbers, points, thin
 from tuner.report.gather import DeviceFacts
 from tuner.report.labels import device_name, device_page, problem_name, short
 from tuner.report.numbers import Kind, date_of
@@ -15,6 +15,9 @@ from tuner.report.statistics import geometric_mean
 
 NAMED = 40
 """Shapes up to which the figure names each; beyond that it shows them by the work they are."""
+
+DRAWN = 100
+"""Ratios of one device and library that are drawn without names, evenly from the worst to the best."""
 
 Ratios = list[tuple[float, float | None, Problem]]
 """(library's time / ours, its noise, the shape)."""
@@ -82,11 +85,10 @@ def ratio_figure(devices: Sequence[DeviceFacts]) -> Figure | None:
     shapes = list(dict.fromkeys(problem_name(problem) for _, _, problem in everything))
     reached = [1.0, *(ratio for ratio, _, _ in everything)]
     named = len(shapes) <= NAMED
-    traces = [_trace(name, ratios, named) for name, ratios in groups]
+    traces = [_trace(name, ratios if named else thin(ratios, DRAWN), named) for name, ratios in groups]
     over = "by shape, the worst on top" if named else "over the work of the shape"
-    caption = (
-        f"Library's time / ours {over}, with its 95 % interval; {len(everything)} ratios. Right of 1 ours is faster."
-    )
+    count = _count(traces, everything)
+    caption = f"Library's time / ours {over}, with its 95 % interval; {count}. Right of 1 ours is faster."
     heading = "library's time / ours"
     if named:
         layout = {
@@ -103,6 +105,11 @@ def ratio_figure(devices: Sequence[DeviceFacts]) -> Figure | None:
         "shapes": [_one("y")],
     }
     return Figure("ratios", "Beside the libraries", caption.replace("Right of", "Above"), traces, layout, height=380)
+
+
+def _count(traces: Sequence[Mapping[str, Any]], everything: Ratios) -> str:
+    drawn = sum(len(trace["x"]) for trace in traces)
+    return f"{drawn} ratios" if drawn == len(everything) else f"{drawn} of {len(everything)} ratios"
 
 
 def _trace(name: str, ratios: Ratios, named: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tuner.model import Problem, Verdict
 from tuner.report.beside import library_table, ratio_figure
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
 from tuner.report.device import served_gflops
-from tuner.report.figures import log_axis, numbers, points
+from tuner.report.figures import log_axis, numbers, points, thin
 from tuner.report.gather import DeviceFacts, Facts
 from tuner.report.labels import device_name, device_page, plain, problem_name, problem_page, settings, short
 from tuner.report.numbers import Kind, date_of
@@ -19,6 +19,8 @@ from tuner.report.statistics import MARGIN, default_regret
 
 NIGHTS = 14
 RECENT = 20
+DRAWN = 300
+"""Champions of one device in the figure of rates."""
 
 
 def page(facts: Facts, changes: Sequence[Block]) -> Page:
@@ -81,9 +83,11 @@ def _glance(facts: Facts) -> Sequence[Block]:
 
 
 def _rates(facts: Facts) -> Figure | None:
-    data = []
+    data, total = [], 0
     for device in facts.devices:
         found = [(tuned.problem, rate) for tuned in device.tuned.values() if (rate := served_gflops(tuned)) is not None]
+        total += len(found)
+        found = thin(found, DRAWN)
         if found:
             x, y = numbers([problem.flop for problem, _ in found]), numbers([rate for _, rate in found])
             hover = "%{text}<br>%{y} GFLOP/s<extra>%{fullData.name}</extra>"
@@ -92,7 +96,8 @@ def _rates(facts: Facts) -> Figure | None:
     if not data:
         return None
     count = sum(len(trace["x"]) for trace in data)
-    caption = f"Rate of every champion ({count}) over the work of its product, by device; both axes logarithmic."
+    some = f"every champion ({count})" if count == total else f"{count} of {total} champions"
+    caption = f"Rate of {some} over the work of its product, by device; both axes logarithmic."
     layout = {
         "xaxis": log_axis("flop of the product", [x for trace in data for x in trace["x"]], exponentformat="power"),
         "yaxis": log_axis("GFLOP/s", [y for trace in data for y in trace["y"]]),

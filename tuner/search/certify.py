@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
+
 from tuner.bench.messages import Case
 from tuner.model import Config, Device, Problem, Rendered
 from tuner.search.known import restored
 from tuner.search.ports import Family
+from tuner.verify import DRAWN
 
 LARGEST_SIDE = 2048
 """Sides of the doubled shape are cut to this, so that a certificate costs seconds."""
@@ -52,8 +55,12 @@ def other_shapes(problem: Problem) -> list[Problem]:
 
 
 def own_case(problem: Problem, rendered: Rendered) -> Case:
-    """The source itself, on its own problem: enough for whoever runs it on that problem and nothing else."""
-    return Case(problem, rendered, EVERY_KIND, fresh=True, repeats=REPEATS)
+    """The source itself, on its own problem: enough for whoever runs it on that problem and nothing else.
+
+    Beside the kinds with a meaning of their own it is called with an alpha and a beta that each certificate draws anew.
+    """
+    kinds = (*EVERY_KIND, f"{DRAWN}{secrets.randbits(32)}")
+    return Case(problem, rendered, kinds, fresh=True, repeats=REPEATS)
 
 
 def cases(config: Config, family: Family | None, problem: Problem, device: Device, rendered: Rendered) -> list[Case]:

@@ -2,12 +2,13 @@
 
 from tuner.verify.accept import ERROR_BOUND, CheckResult, count_differences, guards_untouched
 from tuner.verify.layout import GUARD_ROWS, Layout, Name, Slab, element_type, nan_bits, real_type
-from tuner.verify.operands import KINDS, Factors, Kind, Operands, Values, make_operands
+from tuner.verify.operands import DRAWN, KINDS, Factors, Kind, Operands, Values, kind_named, make_operands
 from tuner.verify.planted import COMPARE_SOURCE, PlantedError, planted_errors
 from tuner.verify.references import Reference, References
 
 __all__ = [
     "COMPARE_SOURCE",
+    "DRAWN",
     "ERROR_BOUND",
     "GUARD_ROWS",
     "KINDS",
@@ -25,6 +26,7 @@ __all__ = [
     "count_differences",
     "element_type",
     "guards_untouched",
+    "kind_named",
     "make_operands",
     "nan_bits",
     "planted_errors",

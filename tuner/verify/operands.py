@@ -75,6 +75,21 @@ KINDS: Mapping[str, Kind] = {
 }
 """Every kind a certificate needs; trials use `plain`."""
 
+DRAWN = "drawn "
+"""Begins the name of a kind whose alpha and beta come from a seed, for floats only."""
+
+
+def kind_named(name: str) -> Kind:
+    """One of KINDS, or `drawn SEED`: alpha and beta of any size between 1/8 and 4 and any sign, by their seed.
+
+    A kernel that is wrong for odd factors alone is so found sooner or later. Raises KeyError for an unknown name.
+    """
+    if not name.startswith(DRAWN):
+        return KINDS[name]
+    generator = np.random.default_rng(int(name.removeprefix(DRAWN)))
+    alpha, beta = generator.choice([-1.0, 1.0], 2) * 2.0 ** generator.uniform(-3, 2, 2)
+    return Kind(name, float(alpha), float(beta))
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:
@@ -172,7 +187,7 @@ class Operands:
 
 def make_operands(problem: Problem, seed: int, values: Values = "integers", kind: str = "plain") -> Operands:
     """The operands of `seed`: the same arguments give the same values. Raises KeyError for an unknown kind."""
-    which = KINDS[kind]
+    which = kind_named(kind)
     if values == "integers":
         return _integers(problem, which, seed)
     return _floats(problem, which, seed, values)
