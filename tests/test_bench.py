@@ -399,11 +399,12 @@ class FakeClockDesk:
             load=lambda *_, **__: SimpleNamespace(a=None),
             check=self._check,
             run=lambda *_, **__: None,
-            judge=lambda *_: self.after_timing,
             last_interval_ns=checked,
         )
 
-    def _check(self, *_: object, **__: object) -> CheckResult:
+    def _check(self, *_: object, again: bool = False, **__: object) -> CheckResult:
+        if again:
+            return self.after_timing
         self.checks += 1
         return CheckResult(True, 0.1)
 

@@ -206,7 +206,8 @@ def test_a_kernel_comes_with_its_scratch_buffers(serve: Callable[..., TestClient
     found = serve(families=families).get("/v1/kernel", params={**ASK, "k": 4096}).json()
     assert rendered.scratch
     assert [step["scratch"] for step in found["launches"]] == [
-        [{"name": name, "bytes": dict(rendered.scratch)[name]} for name in step.scratch] for step in rendered.steps
+        [{"name": name, "bytes": dict(rendered.scratch)[name], "zeroed": False} for name in step.scratch]
+        for step in rendered.steps
     ]
 
 

@@ -135,6 +135,40 @@ def test_each_axis_of_register_tiled(bench: Bench, change: dict[str, int]) -> No
     check(bench, family, [(config, Problem.packed(*shape)) for shape in shapes], device)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"split_k": 4},
+        {"split_k": 3, "slices": 2, "unroll": 4, "tsk": 16, "swizzle": 2},
+        {"split_k": 2, "lanes_m": 4, "tsm": 64, "tsk": 16, "pre_a": 1, "chunk": 2, "vw": 2},
+    ],
+    ids=str,
+)
+def test_the_last_group_adds_up_what_others_left(bench: Bench, change: dict[str, int]) -> None:
+    family, device = FAMILIES["register_tiled"], as_gpu(bench.device)
+    config = family.complete({**BASE, **change, "join": "last"})
+    problems = [Problem.packed(67, 45, 75, batch=2), Problem.packed(64, 96, 80, dtype="float16", trans_b=True)]
+    if broken := family.broken_rule(config, problems[0], device):
+        pytest.skip(broken)
+    check(bench, family, [(config, problem) for problem in problems], device)
+
+
+def test_a_group_that_leaves_the_count_as_it_is_is_found_out(bench: Bench) -> None:
+    """Its first product is right: the count was zero then."""
+    family, device = FAMILIES["register_tiled"], as_gpu(bench.device)
+    config, problem = family.complete({**BASE, "split_k": 4, "join": "last"}), Problem.packed(67, 45, 51)
+    if broken := family.broken_rule(config, problem, device):
+        pytest.skip(broken)
+    right = family.render(config, problem, device)
+    assert right.zeroed == ("arrivals",)
+    wrong = dataclasses.replace(right, source=right.source.replace("arrivals[tile] = 0;", ";"), source_hash="wrong")
+    assert wrong.source != right.source
+    trial = bench.measure(problem, wrong, bench.build(wrong).result(), best_ms=None)
+    assert trial.verdict is Verdict.WRONG_RESULT, trial.message
+    certificate = bench.check([Case(problem, wrong, ("plain",), repeats=2)])
+    assert certificate.verdict is Verdict.WRONG_RESULT, certificate.message
+
+
 @pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
 def test_operands_copied_by_launches_before(bench: Bench, trans: tuple[bool, bool]) -> None:
     """Badly aligned ones are, whichever way they lie."""

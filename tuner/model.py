@@ -372,6 +372,8 @@ class Rendered:
     scratch: tuple[tuple[str, int], ...] = ()
     """(name, bytes) of each scratch buffer."""
     source_hash: str = ""
+    zeroed: tuple[str, ...] = ()
+    """Scratch buffers that are all zeros before the first launch; every product leaves them so."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON; `from_json` reads them back."""
@@ -385,7 +387,8 @@ class Rendered:
             for s in data["steps"]
         )
         scratch = tuple((name, size) for name, size in data["scratch"])
-        return cls(data["source"], data["build_options"], steps, scratch, data["source_hash"])
+        zeroed = tuple(data.get("zeroed", ()))
+        return cls(data["source"], data["build_options"], steps, scratch, data["source_hash"], zeroed)
 
 
 @dataclass(frozen=True)

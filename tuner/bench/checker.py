@@ -93,14 +93,6 @@ class Checker:
             self._store.forget()
         return result
 
-    def judge(self, bound: Bound, loaded: Loaded) -> CheckResult:
-        """Judge C as `bound`'s latest run left it, without another run, on operands it was right on before."""
-        self.say(Stage("check", HOST_WORK_S))
-        result = self._judge(bound, loaded)
-        if not result.ok:
-            self._store.forget()
-        return result
-
     def forget(self) -> None:
         """Drop all operands on the device, because a wrong kernel may have spoiled any of them."""
         self._store.forget()

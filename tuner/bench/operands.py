@@ -36,6 +36,9 @@ SCRATCH_GUARD_BYTES = 2**16
 _UNWRITTEN = np.full(1, 0xFFFFFFFF, np.uint32)
 """Fills scratch before each checked run: NaN in every float type, so that nothing is taken over from another run."""
 
+_ZEROS = np.zeros(1, np.uint8)
+"""Fills scratch that a kernel is promised to find all zeros."""
+
 
 @dataclass
 class Loaded:
@@ -201,7 +204,9 @@ class Bound:
         """Allocate scratch. Raises Refused if the device has no room."""
         self.program = program
         self._machine = machine
-        self._scratch = {name: _Scratch(machine, size) for name, size in program.scratch.items()}
+        self._scratch = {
+            name: _Scratch(machine, size, zeroed=name in program.zeroed) for name, size in program.scratch.items()
+        }
 
     def point_at(self, loaded: Loaded) -> None:
         """Set every kernel's arguments."""
@@ -225,11 +230,12 @@ class Bound:
 class _Scratch:
     """One scratch buffer: a region in the middle of a larger one, between two guard zones."""
 
-    def __init__(self, machine: Machine, size: int) -> None:
+    def __init__(self, machine: Machine, size: int, *, zeroed: bool) -> None:
         align = math.lcm(4, max(1, machine.device.facts.base_align_bytes))
         self._machine = machine
         self._front = -(-SCRATCH_GUARD_BYTES // align) * align
         self._end = self._front + size
+        self._size, self._zeroed = size, zeroed
         self._bytes = -(-self._end // 4) * 4 + SCRATCH_GUARD_BYTES
         self._whole = machine.buffer(self._bytes)
         self.given = machine.region(self._whole, self._front, size)
@@ -237,6 +243,8 @@ class _Scratch:
 
     def reset(self) -> None:
         self._machine.fill(self._whole, _UNWRITTEN, self._bytes)
+        if self._zeroed:
+            self._machine.fill(self.given, _ZEROS, self._size)
 
     def overrun(self) -> str:
         """On which side it was written outside, or nothing."""

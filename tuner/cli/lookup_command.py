@@ -58,7 +58,10 @@ def _print_answer(answer: Answer, title: str) -> None:
     if answer.distance:
         out.print(f"distance   {answer.distance:.2f} doublings from {evidence['problem']}")
     for launch in answer.launches():
-        buffers = "".join(f"  {buffer['name']} ({buffer['bytes']:,} bytes)" for buffer in launch["scratch"])
+        buffers = "".join(
+            f"  {buffer['name']} ({buffer['bytes']:,} bytes{', zeros' if buffer['zeroed'] else ''})"
+            for buffer in launch["scratch"]
+        )
         out.print(
             f"launch     {launch['kernel']}  global {launch['global_size']}  local {launch['local_size']}{buffers}"
         )

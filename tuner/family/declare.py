@@ -66,6 +66,8 @@ class Scratch:
     name: str
     bytes: Expression
     when: Expression | None
+    zeroed: bool
+    """It is all zeros before the first product, and every product leaves it so."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +232,14 @@ class _Reader:
 
     def _scratch(self, index: int, data: dict[str, Any]) -> Scratch:
         path = ("scratch", index)
-        self._keys(data, ("name", "bytes", "when"), ("name", "bytes"), path)
+        self._keys(data, ("name", "bytes", "when", "zeroed"), ("name", "bytes"), path)
         if data["name"] in [other.get("name") for other in self.data["scratch"][:index]]:
             raise self.refuse(f"there is already a scratch buffer `{data['name']}`", *path, "name")
         size = self._expression(data["bytes"], "int", *path, "bytes")
-        return Scratch(self._text(data, "name", *path), size, self._when(data, *path))
+        zeroed = data.get("zeroed", False)
+        if not isinstance(zeroed, bool):
+            raise self.refuse("`zeroed` is true or false", *path, "zeroed")
+        return Scratch(self._text(data, "name", *path), size, self._when(data, *path), zeroed)
 
     def _launch(self, index: int, data: dict[str, Any], scratch: Sequence[Scratch]) -> Launch:
         path = ("launch", index)

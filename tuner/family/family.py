@@ -132,7 +132,8 @@ class Family:
         steps = tuple(self._step(launch, env, dict(scratch)) for launch in self.launches if _applies(launch.when, env))
         if not steps:
             raise UserError(f"{self.path.name}: no [[launch]] applies to {config} for {problem}.")
-        return rendered(self._template.render(variables), self.build_options, steps, scratch)
+        zeroed = tuple(buffer.name for buffer in self.scratch if buffer.zeroed and buffer.name in dict(scratch))
+        return rendered(self._template.render(variables), self.build_options, steps, scratch, zeroed)
 
     def space(self, problem: Problem, device: Device) -> Space:
         """The legal configurations for this problem on this device."""

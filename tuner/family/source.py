@@ -17,9 +17,15 @@ def without_comments(source: str) -> str:
     return "\n".join(line for line in map(str.strip, bare.split("\n")) if line)
 
 
-def rendered(source: str, options: str, steps: tuple[Step, ...], scratch: tuple[tuple[str, int], ...]) -> Rendered:
+def rendered(
+    source: str,
+    options: str,
+    steps: tuple[Step, ...],
+    scratch: tuple[tuple[str, int], ...],
+    zeroed: tuple[str, ...] = (),
+) -> Rendered:
     """The parts of a `Rendered` with their `source_hash`."""
     plan = [[step.kernel, step.global_size, step.local_size, step.scratch] for step in steps]
-    identity = canonical_json([without_comments(source), options, plan, scratch])
+    identity = canonical_json([without_comments(source), options, plan, scratch, *([zeroed] if zeroed else [])])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return Rendered(source, options, steps, scratch, digest)
+    return Rendered(source, options, steps, scratch, digest, zeroed)

@@ -52,7 +52,7 @@ class Chooser:
 def _is_sound(answer: Answer) -> bool:
     """The certificate is that of this source: whoever put another text under its hash proves nothing."""
     stored = answer.rendered
-    again = with_hash(stored.source, stored.build_options, stored.steps, stored.scratch)
+    again = with_hash(stored.source, stored.build_options, stored.steps, stored.scratch, stored.zeroed)
     return again.source_hash == stored.source_hash
 
 

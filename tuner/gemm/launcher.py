@@ -73,13 +73,18 @@ class QueueState:
         self.out_of_order = bool(queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
         self.last: cl.Event | None = None
         """On an out-of-order queue the end of the last call that used scratch."""
-        self._scratch: dict[str, tuple[int, cl.Buffer]] = {}
+        self._scratch: dict[tuple[str, bool], tuple[int, cl.Buffer]] = {}
 
-    def scratch(self, name: str, size: int) -> cl.Buffer:
-        """A buffer of at least `size` bytes; the driver keeps one that is replaced while commands use it."""
-        found = self._scratch.get(name)
+    def scratch(self, name: str, size: int, *, zeroed: bool) -> cl.Buffer:
+        """A buffer of at least `size` bytes, all zeros before its first use if it is to be.
+
+        The driver keeps one that is replaced while commands use it.
+        """
+        found = self._scratch.get((name, zeroed))
         if found is None or found[0] < size:
-            found = self._scratch[name] = (size, cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size))
+            flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.COPY_HOST_PTR if zeroed else 0)
+            zeros = np.zeros(size, np.uint8) if zeroed else None
+            found = self._scratch[name, zeroed] = (size, cl.Buffer(self.context, flags, size, zeros))
         return found[1]
 
 
@@ -106,8 +111,8 @@ class _Step:
     kernel: cl.Kernel
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
-    scratch: tuple[tuple[str, int], ...]
-    """Name and bytes of each scratch buffer, in order."""
+    scratch: tuple[tuple[str, int, bool], ...]
+    """Name and bytes of each scratch buffer, in order, and whether it begins as zeros."""
 
 
 class Launcher:
@@ -122,7 +127,7 @@ class Launcher:
                 cl.Kernel(program, step.kernel),
                 step.global_size,
                 step.local_size,
-                tuple((name, sizes[name]) for name in step.scratch),
+                tuple((name, sizes[name], name in rendered.zeroed) for name in step.scratch),
             )
             for step in rendered.steps
         ]
@@ -160,8 +165,8 @@ class Launcher:
         kernel.set_arg(A, buffers[0])
         kernel.set_arg(B, buffers[1])
         kernel.set_arg(C, buffers[2])
-        for number, (name, size) in enumerate(step.scratch, SCRATCH):
-            kernel.set_arg(number, self._state.scratch(name, size))
+        for number, (name, size, zeroed) in enumerate(step.scratch, SCRATCH):
+            kernel.set_arg(number, self._state.scratch(name, size, zeroed=zeroed))
         sizes = step.global_size, step.local_size
         event: cl.Event = cl.enqueue_nd_range_kernel(queue, kernel, *sizes, wait_for=wait_for)
         return event

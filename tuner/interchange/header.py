@@ -25,6 +25,7 @@ typedef struct {
 typedef struct {
     const char *name;
     size_t bytes;
+    int zeroed; /* all zeros before the first product; every product leaves it so */
 } gemm_tuner_scratch;
 
 /* C = alpha * op(A) * op(B) + beta * C, row-major: C is m x n, the sum runs over k. */
@@ -127,7 +128,9 @@ def _plan(number: int, champion: Champion) -> str:
         lines.append(f"    {{ {quoted(step.kernel)}, {len(step.global_size)}, {sizes}, {len(used)}, {scratch} }},\n")
     text = f"static const gemm_tuner_step gemm_tuner_steps_{number}[] = {{\n{''.join(lines)}}};\n"
     if rendered.scratch:
-        buffers = "".join(f"    {{ {quoted(name)}, {size}u }},\n" for name, size in rendered.scratch)
+        buffers = "".join(
+            f"    {{ {quoted(name)}, {size}u, {int(name in rendered.zeroed)} }},\n" for name, size in rendered.scratch
+        )
         text += f"static const gemm_tuner_scratch gemm_tuner_scratch_{number}[] = {{\n{buffers}}};\n"
     return f"{text}\n"
 

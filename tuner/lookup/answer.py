@@ -72,15 +72,16 @@ class Answer:
         """The kernels to run in order, each with its `global_size` and `local_size` in work-items.
 
         `scratch` names the buffers, with their bytes, that a kernel takes after the common arguments, in order. A name
-        that returns in a later launch is the same buffer.
+        that returns in a later launch is the same buffer. One that is `zeroed` must be all zeros before the first
+        product; every product leaves it so.
         """
-        sizes = dict(self.rendered.scratch)
+        sizes, zeroed = dict(self.rendered.scratch), self.rendered.zeroed
         return [
             {
                 "kernel": step.kernel,
                 "global_size": list(step.global_size),
                 "local_size": list(step.local_size),
-                "scratch": [{"name": name, "bytes": sizes[name]} for name in step.scratch],
+                "scratch": [{"name": name, "bytes": sizes[name], "zeroed": name in zeroed} for name in step.scratch],
             }
             for step in self.rendered.steps
         ]

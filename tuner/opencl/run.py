@@ -68,6 +68,8 @@ class Program:
     steps: tuple[tuple[cl.Kernel, Step], ...]
     scratch: Mapping[str, int]
     """Bytes of each scratch buffer."""
+    zeroed: frozenset[str] = frozenset()
+    """Those that are all zeros before the first product, and after every one."""
 
 
 class Machine:
@@ -121,7 +123,7 @@ class Machine:
         steps = tuple((cl.Kernel(program, step.kernel), step) for step in rendered.steps)
         for kernel, step in steps:
             self._refuse_early(kernel, step)
-        return Program(steps, dict(rendered.scratch))
+        return Program(steps, dict(rendered.scratch), frozenset(rendered.zeroed))
 
     def _refuse_early(self, kernel: cl.Kernel, step: Step) -> None:
         """What PoCL would answer by aborting the process, or by choosing another work-group than was asked for."""

@@ -68,10 +68,14 @@ class ProblemSaid(BaseModel):
 
 
 class ScratchSaid(BaseModel):
-    """A buffer that a kernel takes after the common arguments; a name that returns is the same buffer."""
+    """A buffer that a kernel takes after the common arguments; a name that returns is the same buffer.
+
+    One that is `zeroed` must be all zeros before the first product; every product leaves it so.
+    """
 
     name: str
     bytes: int
+    zeroed: bool
 
 
 class LaunchSaid(BaseModel):

@@ -91,6 +91,9 @@ def rendered(row: Mapping[str, Any], sources: Mapping[str, str]) -> Rendered:
         raise ValueError("the launch plan is empty")
     for step in steps:
         _check_step(step, scratch)
+    for name in several(row.get("zeroed", []), "zeroed"):
+        if name not in scratch:
+            raise ValueError(f"the launch plan has no buffer {name!r:.40}")
     text(row["build_options"], "build options")
     text(row["source_hash"], "source_hash")
     return Rendered.from_json({**row, "source": sources[text(row["source"], "the source's hash")]})
