@@ -15,7 +15,9 @@ import pytest
 from tests.fakes import DEVICE, SILICON, SOFTWARE
 from tests.night_fakes import FakeLibrary, Night, NightBench, by_size, cubes, of_driver
 from tuner.model import Config, Measurement, Problem, Verdict
+from tuner.nightly.costs import Costs
 from tuner.nightly.morning import lines, markdown
+from tuner.nightly.plan import Due, Reason, allot
 from tuner.nightly.regress import Comparison, Point, compare, one_night, point_of
 from tuner.nightly.settings import NightBudget
 from tuner.store import LIBRARY_PREFIX, Miss, Process, Store, open_store
@@ -283,6 +285,30 @@ def test_what_is_exhausted_costs_nothing_until_the_family_changes(tmp_path: Path
 
     grown.families = {"grid": small_family(tmp_path, x=4, y=2)}
     assert device_of(grown.run(store, NightBench()))["evaluated"] == 2
+
+
+def test_a_search_gets_time_enough_to_publish_something_or_none() -> None:
+    least = (5.0, 30.0, 8.0)
+    due = [Due(p, Reason.NEVER, "", 0.6, least_s=s) for p, s in zip(cubes(3), least, strict=True)]
+    assert [one.seconds for one in allot(due, 100.0, 60.0)][1] >= 30.0
+    tight = {one.problem: one.seconds for one in allot(due, 20.0, 60.0)}
+    assert tight[cubes(3)[1]] == 0.0 and sum(tight.values()) == pytest.approx(20.0)
+    assert {one.seconds for one in allot(due, 4.0, 60.0)} == {0.0}
+    capped = {one.problem: one.seconds for one in allot(due, 40.0, 10.0)}
+    assert capped[cubes(3)[1]] == 10.0, "the file's most is kept to"
+
+
+def test_what_a_problem_needs_is_known_from_its_trials_or_from_its_likes(tmp_path: Path, store: Store) -> None:
+    class Verifying(NightBench):
+        def measure(self, *what: Any, **how: Any) -> Measurement:
+            return replace(super().measure(*what, **how), verify_ms=1000.0)
+
+    small, large = Problem(64, 64, 64), Problem(128, 128, 128)
+    assert Costs(store, DEVICE, 2, [small]).least_s(small) == 5.0, "nothing is known"
+    Night(tmp_path, [small]).run(store, Verifying())
+    costs = Costs(store, DEVICE, 8, [small, large])
+    assert costs.least_s(small) == pytest.approx(2 + 1.25 * 5, abs=0.1)
+    assert costs.least_s(large) == pytest.approx(8 + 1.25 * 17, abs=0.1)
 
 
 def test_a_device_without_the_type_is_left_out(tmp_path: Path, store: Store) -> None:

@@ -32,6 +32,7 @@ from tuner.model import (
     Software,
     Verdict,
 )
+from tuner.search.outcome import Budget, Clock
 from tuner.search.portfolio import known_good
 from tuner.search.proposer import Proposer
 from tuner.store import Process, Store, open_store
@@ -673,3 +674,45 @@ def test_a_build_that_spills_more_than_its_family_allows_is_never_run(tmp_path: 
         "128 bytes of registers spill, grid allows 64",
         "192 bytes of registers spill, grid allows 64",
     }
+
+
+class SlowChecks(FakeBench):
+    """On a clock of its own: the first candidate takes a second to verify, all take 0.1 s, a certificate takes 4.5."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def measure(self, *what: Any, **how: Any) -> Measurement:
+        verify_ms = 100.0 if self.measured else 1000.0
+        self.now += verify_ms / 1e3
+        return replace(super().measure(*what, **how), verify_ms=verify_ms)
+
+    def check(self, cases: Any, *, seconds_left: Callable[[], float] = lambda: 1e9) -> Any:
+        self.now += 4.5
+        if seconds_left() <= 0:
+            raise OutOfTime
+        return super().check(cases, seconds_left=seconds_left)
+
+
+@pytest.mark.parametrize("seconds", [8.0, 12.0])
+def test_a_search_of_little_time_keeps_what_its_certificate_takes(
+    store: Store, families: dict[str, Family], monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    bench = SlowChecks()
+    monkeypatch.setattr("tuner.search.loop.Clock", lambda budget: Clock(budget, lambda: bench.now))
+    outcome = tuned(bench, store, families, seconds=seconds)
+    assert outcome.promotion.promoted and bench.now <= seconds
+    assert outcome.evaluated >= 10
+    again = tuned(bench, store, families, seconds=seconds)
+    assert again.evaluated > 0
+
+
+def test_the_reserve_is_a_share_until_the_certificate_is_known() -> None:
+    clock = Clock(Budget(None, 20.0), lambda: 0.0)
+    assert (clock.left_to_search, clock.spare(0.5)) == (14.0, 10.0)
+    clock.certificate_s = 8.0
+    assert (clock.left_to_search, clock.spare(0.5)) == (10.0, 10.0)
+    clock.certificate_s = 18.0
+    assert clock.left_to_search == pytest.approx(6.0) and clock.spare(0.5) == 2.5
+    assert Clock(Budget(10, None)).left_to_search == float("inf")

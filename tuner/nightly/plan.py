@@ -49,6 +49,8 @@ class Due:
     """Expected share of time saved by searching."""
     asked: int = 1
     """How often it was asked for in vain, at least 1."""
+    least_s: float = LEAST_S
+    """With less its search would end before race and certificate, and publish nothing."""
     seconds: float = 0.0
     """Allotted for search, race and certificate; 0: not tonight."""
 
@@ -92,7 +94,7 @@ def make_plan(
     drifted = {r.problem: r for r in regressions if (r.silicon, r.software) == (device.silicon, device.software)}
     line = _Line(settings, here, before, past, asked, drifted, now)
     lines = [found for problem in able if (found := line.of(problem)) is not None]
-    lines.sort(key=lambda due: -due.weight)
+    lines.sort(key=lambda due: (-due.weight, due.problem.flop))  # small ones are cheap, and show what larger ones cost
     return Plan(
         renew=tuple(problem for problem in able if problem in before and problem not in here),
         confirm=tuple(problem for problem in able if problem in here),
@@ -171,12 +173,18 @@ def allot(due: Sequence[Due], seconds: float, most: float) -> list[Due]:
 
     A search is taken to bring weight × (1 - exp(-t / T)), T being an equal share: of all divisions the best gives
     everybody T·log(weight / level), with one level for all (water-filling; Boyd and Vandenberghe, Convex Optimization,
-    example 5.2).
+    example 5.2). Nobody gets less than what lets a search publish something, unless `most` is less.
     """
-    ranked = sorted(due, key=lambda one: -one.weight)
-    some = ranked[: max(0, int(seconds // LEAST_S))]
+    ranked = sorted(due, key=lambda one: (-one.weight, one.problem.flop))
+    some: list[Due] = []
+    none: list[Due] = []
+    left = seconds
+    for one in ranked:
+        least = min(one.least_s, max(LEAST_S, most))
+        (some if least <= left else none).append(one)
+        left -= least if least <= left else 0.0
     if not some:
-        return [replace(one, seconds=0.0) for one in ranked]
+        return [_with(one, 0.0) for one in none]
     scale = max(LEAST_S, seconds / len(some))
     most = max(LEAST_S, min(most, seconds))
     low, high = -50.0, 50.0
@@ -187,11 +195,11 @@ def allot(due: Sequence[Due], seconds: float, most: float) -> list[Due]:
         else:
             high = level
     shares = [_share(one, high, scale, most) for one in some]
-    return [*map(_with, some, shares), *(replace(one, seconds=0.0) for one in ranked[len(some) :])]
+    return [*map(_with, some, shares), *(_with(one, 0.0) for one in none)]
 
 
 def _share(due: Due, level: float, scale: float, most: float) -> float:
-    return min(most, max(LEAST_S, scale * (math.log(max(1e-6, due.weight)) - level)))
+    return min(most, max(due.least_s, scale * (math.log(max(1e-6, due.weight)) - level)))
 
 
 def _with(due: Due, seconds: float) -> Due:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from tuner.family import Family, brief
 from tuner.model import Champion, Config, Device, Problem, Verdict
+from tuner.nightly.costs import Costs
 from tuner.nightly.lane import Lane
 from tuner.nightly.ledger import Result
 from tuner.nightly.past import read_past
@@ -83,7 +85,9 @@ def search(lane: Lane, plan: Plan, reserve: Callable[[], float], after: Callable
     """
     due = [one for one in plan.due if lane.done(f"search {one.problem}") is None]
     total, already = len(due), set[Problem]()
+    costs = Costs(lane.store, lane.device, lane.bench.compilers, [one.problem for one in due])
     while due and not lane.out_of_time(reserve() + LEAST_S):
+        due = [replace(one, least_s=costs.least_s(one.problem)) for one in due]
         planned = allot(due, lane.clock.left - reserve(), lane.settings.budget.problem_s)
         one = planned[0]
         if one.seconds <= 0:
@@ -99,9 +103,19 @@ def search(lane: Lane, plan: Plan, reserve: Callable[[], float], after: Callable
         lane.say(f"[{max(1, total - len(due))}/{total}] {one.problem}: {one.reason}, {one.why}; {one.seconds:.0f} s")
         if _search(lane, one):
             after(one.problem)
+            costs.learn(one.problem)
+            lane.attention.extend(_too_short(lane, one, costs.least_s(one.problem)))
             if not due:
                 due = _without_champion(lane, plan, already)
                 already |= {other.problem for other in due}
+
+
+def _too_short(lane: Lane, due: Due, least_s: float) -> list[str]:
+    """What the file would have to grant for a problem that was searched and could not be certified."""
+    result, most = lane.done(f"search {due.problem}"), lane.settings.budget.problem_s
+    if result is None or result["best_ms"] is None or least_s <= most or due.problem in lane.here():
+        return []
+    return [f"{due.problem}: to race and certify it takes about {least_s:.0f} s; [budget] problem is {most:.0f} s."]
 
 
 def _without_champion(lane: Lane, plan: Plan, already: set[Problem]) -> list[Due]:

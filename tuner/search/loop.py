@@ -15,6 +15,7 @@ from typing import Any
 
 from tuner.model import Built, Champion, Config, Device, Measurement, Problem, Record, Rendered, Verdict
 from tuner.search.ahead import Candidate, Lookahead
+from tuner.search.certify import expected_s
 from tuner.search.known import restored, unchanged
 from tuner.search.outcome import Budget, Clock, Outcome, Progress, Promotion, Race
 from tuner.search.portfolio import known_good
@@ -163,6 +164,7 @@ class _Run:
 
     def _search(self) -> str:
         while True:
+            self.clock.certificate_s = expected_s(self._timed.values(), self.bench.compilers)
             if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
                 return "evaluations"
             if self.clock.left_to_search <= 0:

@@ -15,6 +15,10 @@ from tuner.model import Config, Problem, Record
 RESERVE_SHARE = 0.3
 """Part of a time budget that is kept for the race and the certificate."""
 RESERVE_MOST_S = 60.0
+CERTIFY_SHARE = 0.7
+"""Part of it that is kept where the certificate is known to take so much: a search that publishes nothing is lost."""
+CERTIFY_MARGIN = 1.25
+"""Of what is expected of it: the shortlist is measured again, and the winner confirmed, in the same time."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Clock:
         self._now = now
         self._start = now()
         self._seconds = math.inf if budget.seconds is None else budget.seconds
+        self.certificate_s = 0.0
+        """What the certificate is expected to take; 0 as long as nobody knows."""
 
     @property
     def elapsed(self) -> float:
@@ -51,8 +57,14 @@ class Clock:
     @property
     def left_to_search(self) -> float:
         """Seconds until the search must stop, so that race and certificate fit in."""
-        reserve = 0.0 if math.isinf(self._seconds) else min(RESERVE_SHARE * self._seconds, RESERVE_MOST_S)
-        return self.left - reserve
+        if math.isinf(self._seconds):
+            return math.inf
+        needed = min(CERTIFY_SHARE * self._seconds, CERTIFY_MARGIN * self.certificate_s)
+        return self.left - max(needed, min(RESERVE_SHARE * self._seconds, RESERVE_MOST_S))
+
+    def spare(self, share: float) -> float:
+        """At most `share` of the seconds left, and no more of the certificate's than a quarter of that share."""
+        return min(share * self.left, max(share / 4 * self.left, self.left - self.certificate_s))
 
 
 @dataclass(frozen=True)

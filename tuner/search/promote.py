@@ -215,7 +215,7 @@ class Arena:
     def _affordable_rounds(self, contenders: Iterable[Contender]) -> int:
         """Rounds for a share of the time that is left; a round is three calls of each, or some milliseconds."""
         one = sum(max(0.05, 3e-3 * (contender.record.measurement.time_ms or 0.0)) for contender in contenders)
-        return min(SHORTLIST_ROUNDS, int(min(1e6, RANKING_SHARE * self.clock.left / one)))
+        return min(SHORTLIST_ROUNDS, int(min(1e6, self.clock.spare(RANKING_SHARE) / one)))
 
     def _race(self, champion: Champion, nominee: Contender) -> timing.RaceResult:
         self._check_time()
@@ -224,7 +224,7 @@ class Arena:
         if built.verdict is not Verdict.CORRECT:
             raise ContenderFailed(0, built.verdict, built.message)
         pairs = [(champion.rendered, built), (nominee.rendered, nominee.built)]
-        last = self.clock.elapsed + min(RACE_SECONDS, RACE_SHARE * self.clock.left)
+        last = self.clock.elapsed + min(RACE_SECONDS, self.clock.spare(RACE_SHARE))
         with self.watch("race"):
             result = timing.race(
                 lambda count: self.bench.rounds(self.problem, pairs, count),
