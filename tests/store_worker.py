@@ -1,4 +1,4 @@
-"""One of several processes at a store: `python -m tests.store_worker write|read URL SECONDS FIRST` prints its count."""
+"""One of several processes at a store: `python -m tests.store_worker write|read URL SECONDS FIRST MOST`; its count."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Stressed(NamedTuple):
     """Rounds of questions answered."""
 
 
-def write(store: Store, seconds: float, first: int) -> int:
-    """Trials as a tuner adds them, with a champion now and then; returns how many were committed."""
+def write(store: Store, seconds: float, first: int, most: int) -> int:
+    """At most so many trials as a tuner adds them, with a champion now and then; returns how many were committed."""
     deadline = time.monotonic() + seconds
     run = store.start_run(*KEY, {})
     for done in count():
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or done >= most:
             return done
         number = first + done
         store.begin(run, *KEY, config(number), f"h{number}", "time")
@@ -37,12 +37,12 @@ def write(store: Store, seconds: float, first: int) -> int:
     raise AssertionError("counting has no end")
 
 
-def read(store: Store, seconds: float, _: int) -> int:
-    """Every kind of question; returns how many rounds were answered."""
+def read(store: Store, seconds: float, _: int, most: int) -> int:
+    """Every kind of question, until there are `most` trials; returns how many rounds were answered."""
     deadline = time.monotonic() + seconds
     last = 0
     for done in count():
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or last >= most:
             return done
         store.fastest(*KEY, 3)
         store.champions()
@@ -54,6 +54,6 @@ def read(store: Store, seconds: float, _: int) -> int:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    what, url, seconds, first = sys.argv[1:]
+    what, url, seconds, first, most = sys.argv[1:]
     with open_store(url, upgrade=what == "write") as opened:
-        print((write if what == "write" else read)(opened, float(seconds), int(first)))
+        print((write if what == "write" else read)(opened, float(seconds), int(first), int(most)))

@@ -78,6 +78,7 @@
 54  test_interchange::test_a_new_field_is_kept
 54  test_interchange::test_a_new_kind_of_line_is_left_out_and_said
 55  test_store_stress::test_writers_and_readers_are_never_locked_out
+55  test_store_stress::test_eight_readers_keep_no_writer_waiting_for_ever
 55  test_store::test_readers_and_writers_are_never_locked_out
 55  test_store::test_a_network_file_system_is_told_and_gets_a_rollback_journal
 56  test_search::test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end

@@ -250,6 +250,36 @@ def test_measurements_of_one_night_are_one_witness(tmp_path: Path, store: Store)
     assert any("a history of 2 nights is too short to tell" in line for line in lines(summary))
 
 
+def whole_nights(folder: Path, problems: int, nights: int, since: int) -> tuple[int, list[int]]:
+    """(false regressions, nights that found it) of the whole loop, one problem 7 % slower from night `since` on."""
+    night, slow = Night(folder, cubes(problems)), cubes(problems)[problems // 2]
+    false, found = 0, []
+    with open_store(str(folder / "whole.db"), upgrade=True) as opened:
+        for number in range(nights):
+
+            def stepped(config: Config, problem: Problem, late: bool = number >= since) -> float:
+                return by_size(config, problem) * (1.07 if late and problem == slow else 1.0)
+
+            bench = NightBench(stepped, noise=0.05, between=0.005, seed=100 + number)
+            for one in device_of(night.run(opened, bench))["regressions"]["new"]:
+                stands = Problem(**one["problem"]) == slow and number >= since
+                false += not stands
+                found += [number] if stands else []
+    return false, found
+
+
+def test_whole_nights_of_a_few_problems_find_a_step_and_nothing_else(tmp_path: Path) -> None:
+    false, found = whole_nights(tmp_path, problems=5, nights=8, since=6)
+    assert false == 0 and found[:1] in ([6], [7])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_twenty_whole_nights_of_fifty_problems(tmp_path: Path) -> None:
+    false, found = whole_nights(tmp_path, problems=50, nights=22, since=20)
+    assert false <= 1 and found[:1] in ([20], [21])
+
+
 def test_the_machine_is_taken_out() -> None:
     history = [Point(0.0, 0.003)] * 6
     tonight = [Point(float(np.log(1.07)), 0.003)]

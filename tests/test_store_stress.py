@@ -57,11 +57,21 @@ def test_writers_and_readers_are_never_locked_out(url: str, each: int, seconds: 
     assert min(stressed) > 0
 
 
-def stress(url: str, each: int, seconds: float) -> Stressed:
-    """What so many of each kind did; fails if any of them said anything to its standard error."""
-    started = [
-        (what, _start(what, url, seconds, 1_000_000 * number)) for number in range(each) for what in ("write", "read")
-    ]
+@pytest.mark.parametrize("writes", [100, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(600)])])
+def test_eight_readers_keep_no_writer_waiting_for_ever(url: str, writes: int) -> None:
+    open_store(url, upgrade=True).close()
+    stressed = stress(url, 1, 300.0, readers=8, most=writes)
+    print(f"{url}: {stressed}")
+    with open_store(url, upgrade=False) as store:
+        assert len({record.source_hash for record in store.records()}) == stressed.written == writes
+        assert store.check() == []
+    assert stressed.read >= 8
+
+
+def stress(url: str, writers: int, seconds: float, *, readers: int | None = None, most: int = 10**9) -> Stressed:
+    """What so many did (as many readers as writers); fails if any of them said anything to its standard error."""
+    crowd = ["write"] * writers + ["read"] * (writers if readers is None else readers)
+    started = [(what, _start(what, url, seconds, 1_000_000 * number, most)) for number, what in enumerate(crowd)]
     counts: Counter[str] = Counter()
     errors = []
     for what, process in started:
@@ -72,6 +82,6 @@ def stress(url: str, each: int, seconds: float) -> Stressed:
     return Stressed(counts["write"], counts["read"])
 
 
-def _start(what: str, url: str, seconds: float, first: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.store_worker", what, url, str(seconds), str(first)]
+def _start(what: str, url: str, seconds: float, first: int, most: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.store_worker", what, url, str(seconds), str(first), str(most)]
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
