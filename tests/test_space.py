@@ -187,6 +187,8 @@ def test_neighbours_differ_in_one_axis_and_are_all_there_are(
         listed = space.neighbours(config)
         assert len(listed) == len(near)
         assert set(listed) == near
+        several = data.draw(st.lists(st.sampled_from(legal), max_size=4))
+        assert space.neighbours(*several) == [other for one in several for other in space.neighbours(one)]
 
 
 @examples(100)

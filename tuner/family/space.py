@@ -46,7 +46,9 @@ class Space:
         self.axes = tuple(axes)
         self._choices = [len(axis.values) for axis in axes]
         self._index = [{value: index for index, value in enumerate(axis.values)} for axis in axes]
-        self._sorted = sorted((axis.name, axis.values, position) for position, axis in enumerate(axes))
+        order = sorted(range(len(axes)), key=lambda position: axes[position].name)
+        self._pairs = [([(axes[at].name, value) for value in axes[at].values], at) for at in order]
+        """Of each axis, by name: (name, value) for each choice, and its position."""
         self._derived, self._facts = derived, facts
         bound = bind_rules(axes, derived, rules, facts)
         self._never = bound is None
@@ -98,17 +100,21 @@ class Space:
             fruitless = fruitless + 1 if len(found) == before else 0
         return list(itertools.islice(found, count))
 
-    def neighbours(self, config: Config) -> list[Config]:
-        """The legal configurations that differ from this one in a single axis."""
-        row = np.array(list(self.indices(config).values()), dtype=np.uint8)
-        if self._never or not len(row):
+    def neighbours(self, *configs: Config) -> list[Config]:
+        """The legal configurations that differ from one of these in a single axis: those of the first, and so on.
+
+        A neighbour of two is listed twice. Asking for several at once costs little more than asking for one.
+        """
+        rows = np.array([list(self.indices(config).values()) for config in configs], dtype=np.uint8)
+        if self._never or not rows.size:
             return []
-        near = np.repeat(row[:, None], sum(self._choices), axis=1)
-        axis = np.repeat(np.arange(len(row)), self._choices)
+        axis = np.repeat(np.arange(len(self.axes)), self._choices)
         choice = np.concatenate([np.arange(count) for count in self._choices])
-        near[axis, np.arange(len(axis))] = choice
-        near = near[:, (choice != row[axis]) & self._legal(near)]
-        return [self._config(other) for other in near.T.tolist()]
+        near = np.repeat(rows.T[:, :, None], len(axis), axis=2)
+        near[axis, :, np.arange(len(axis))] = choice[:, None]
+        changed = (choice != rows[:, axis]).ravel()
+        near = near.reshape(len(self.axes), -1)[:, changed]
+        return [self._config(other) for other in near[:, self._legal(near)].T.tolist()]
 
     def snap(self, point: Mapping[str, float], exclude: Container[Config] = ()) -> Config | None:
         """The legal configuration nearest to `point` that is not in `exclude`; None if there is none.
@@ -151,7 +157,7 @@ class Space:
         return all_hold(self._rules, dict(enumerate(matrix)), matrix.shape[1])
 
     def _config(self, row: Sequence[int]) -> Config:
-        return Config(self.family, tuple((name, values[row[position]]) for name, values, position in self._sorted))
+        return Config(self.family, tuple([pairs[row[position]] for pairs, position in self._pairs]))
 
     def _decoded(self, number: int) -> list[int]:
         """The indices of configuration `number` of an exact space."""

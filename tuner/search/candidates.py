@@ -31,10 +31,14 @@ class Candidates:
 
     def add(self, configs: Iterable[Config]) -> None:
         """Let these join."""
-        new = [config for config in dict.fromkeys(configs) if config not in self._known and config not in self._taken]
+        new = []
+        for config in configs:
+            if config not in self._known:
+                self._known.add(config)  # a hash costs as much as all else here
+                if config not in self._taken:
+                    new.append(config)
         if not new:
             return
-        self._known.update(new)
         self.configs += new
         self.points = np.vstack([self.points, self._features.points(new)])
 
@@ -42,7 +46,7 @@ class Candidates:
         """Let every configuration join that differs from one of these in a single axis."""
         new = [config for config in configs if config not in self._expanded]
         self._expanded.update(new)
-        self.add(neighbour for config in new for neighbour in self._space.neighbours(config))
+        self.add(self._space.neighbours(*new))
 
     def choose(self, promise: NDArray[np.float64]) -> Config | None:
         """The most promising that is free, which leaves; None if none is. `promise` is in the order of `points`."""

@@ -75,8 +75,11 @@ class RecordedSpace:
         row = self._rows[self._number[config]].tolist()
         return {axis.name: index for axis, index in zip(self.axes, row, strict=True)}
 
-    def neighbours(self, config: Config) -> list[Config]:
-        """The configurations that differ from this one in a single axis."""
+    def neighbours(self, *configs: Config) -> list[Config]:
+        """The configurations that differ from one of these in a single axis, in the order of these."""
+        return [other for config in configs for other in self._near(config)]
+
+    def _near(self, config: Config) -> list[Config]:
         number = self._number[config]
         row, code = self._rows[number], self._codes[number]
         near = [

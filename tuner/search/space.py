@@ -37,8 +37,8 @@ class Space(Protocol):
     def sample(self, rng: np.random.Generator, count: int) -> list[Config]:
         """At most `count` distinct legal configurations."""
 
-    def neighbours(self, config: Config) -> list[Config]:
-        """The legal configurations that differ in a single axis."""
+    def neighbours(self, *configs: Config) -> list[Config]:
+        """The legal configurations that differ from one of these in a single axis, in the order of these."""
 
     def snap(self, point: Mapping[str, float], exclude: Container[Config] = ()) -> Config | None:
         """The nearest legal configuration outside `exclude`; None when there is none."""
