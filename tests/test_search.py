@@ -346,15 +346,15 @@ def test_what_is_built_is_measured_at_once_and_the_seed_still_decides(
         def build(self, rendered: Rendered) -> Future[Built]:
             done = super().build(rendered)
             self.proposed.append(config_of(rendered))
-            if not self._hold_back or len(self.proposed) % 3 != 1 or len(self.proposed) > 45:
+            if not self._hold_back or len(self.proposed) % 3 != 2 or len(self.proposed) > 45:
                 return done
             late: Future[Built] = Future()
             self._held.append((late, done.result()))
             return late
 
         def _release(self, config: Config) -> None:
-            """The build that was held back longest ends, as another candidate is measured."""
-            if self._held:
+            """The build that was held back longest ends, as another candidate is measured; one is held all the time."""
+            if len(self._held) > 1 or (self._held and len(self.proposed) > 45):
                 late, built = self._held.popleft()
                 late.set_result(built)
 
@@ -508,6 +508,37 @@ def test_the_portfolio_has_this_silicon_first_then_its_like(families: dict[str, 
     ]
     first = known_good(champions, families, PROBLEM, DEVICE)
     assert [config["x"] for config in first] == [3, 4, 5, 6, 1]  # the family's default comes last
+
+
+def test_the_portfolio_has_strict_champions_where_less_is_asked_for(families: dict[str, Family]) -> None:
+    loose = Problem(64, 64, 64, math="tf32")
+    champions = [
+        _champion(SILICON, Problem(64, 64, 64), 4),
+        _champion(SILICON, replace(loose, m=4096), 5),
+        _champion(SILICON, replace(loose, math="fp32_equivalent"), 6),
+    ]
+    assert [config["x"] for config in known_good(champions, families, loose, DEVICE)][:2] == [4, 5]
+    assert [config["x"] for config in known_good(champions[1:], families, PROBLEM, DEVICE)] == [1]
+
+
+def test_the_first_measured_is_the_first_proposed_however_long_its_build(
+    store: Store, families: dict[str, Family]
+) -> None:
+    """Where time is short it may be the only one, and what compiles soonest is the slowest kernel."""
+
+    class LateFirst(FakeBench):
+        def build(self, rendered: Rendered) -> Future[Built]:
+            done = super().build(rendered)
+            if self.steps.count("build") > 1:
+                return done
+            late: Future[Built] = Future()
+            threading.Timer(0.3, late.set_result, [done.result()]).start()
+            self.first = config_of(rendered)
+            return late
+
+    bench = LateFirst()
+    tuned(bench, store, families, evaluations=5)
+    assert bench.measured[0] == bench.first
 
 
 def test_the_portfolio_ends_with_defaults_of_the_family_ranked_highest(tmp_path: Path) -> None:

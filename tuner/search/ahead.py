@@ -71,9 +71,14 @@ class Lookahead:
             config, rendered = proposal
             self._untold.append(Candidate(config, rendered, self._build(rendered)))
 
-    def wait(self, seconds: float) -> Candidate | None:
-        """The earliest candidate that is built, or None after `seconds`; with batches once all of them are."""
+    def wait(self, seconds: float, *, foremost: bool = False) -> Candidate | None:
+        """The earliest candidate that is built, or None after `seconds`; with batches once all of them are.
+
+        `foremost`: the earliest of all, whatever else is built before it.
+        """
         waiting = self.unmeasured
+        if foremost and not self._in_batches:
+            waiting = waiting[:1]
         limit = None if math.isinf(seconds) else max(0.0, seconds)
         building = [candidate.building for candidate in waiting]
         if self._in_batches:

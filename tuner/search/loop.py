@@ -225,7 +225,8 @@ class _Run:
     def _judge_next(self) -> bool:
         """Judge the earliest candidate that is built; False if the time ran out while they were being built."""
         with self.watch("build"):
-            candidate = self._ahead.wait(self.clock.left_to_search)
+            # The first has the best prospects, and where time is short it may be the only one.
+            candidate = self._ahead.wait(self.clock.left_to_search, foremost=not self.evaluated)
         if candidate is None or candidate.building.cancelled():
             return False
         built = candidate.building.result()

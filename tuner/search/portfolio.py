@@ -27,9 +27,9 @@ def known_good(
 
     What was fastest for this very product on this silicon on other machines (`imported`); champions of this silicon,
     nearest problem first; then those of other silicon of the same vendor and kind, nearest problem and number of
-    compute units first; then `seeds`, what the package knows to be good on such silicon (for a CPU, any CPU); then the
-    declared defaults: the first few of the family ranked highest, and the first of each other. The search does not rest
-    on them: its random start comes all the same.
+    compute units first; then `seeds`, what the package knows to be good on such silicon (for a CPU, any CPU), both also
+    of strict arithmetic where less is asked for; then the declared defaults: the first few of the family ranked
+    highest, and the first of each other. The search does not rest on them: its random start comes all the same.
     """
     fastest = sorted((record for record in imported if record.measurement.time_ms is not None), key=_time_ms)
     useful = [champion for champion in champions if _alike(champion, problem) and _similar(champion.silicon, device)]
@@ -52,13 +52,10 @@ def known_good(
 
 
 def _alike(champion: Champion, problem: Problem) -> bool:
+    """A strict kernel serves every math."""
     theirs = champion.problem
-    return (theirs.dtype, theirs.trans_a, theirs.trans_b, theirs.math) == (
-        problem.dtype,
-        problem.trans_a,
-        problem.trans_b,
-        problem.math,
-    )
+    same = (theirs.dtype, theirs.trans_a, theirs.trans_b) == (problem.dtype, problem.trans_a, problem.trans_b)
+    return same and theirs.math in (problem.math, "strict")
 
 
 def _similar(silicon: Silicon, device: Device) -> bool:
@@ -76,6 +73,7 @@ def _time_ms(record: Record) -> float:
 
 
 def _distance(champion: Champion, problem: Problem, device: Device) -> float:
-    """In doublings: how far the champion's product and compute units are from these."""
+    """In doublings: how far the champion's product and compute units are from these; another math is one more."""
     units = math.log2(max(1, champion.silicon.compute_units) / max(1, device.silicon.compute_units))
-    return math.hypot(math.dist(log_sizes(champion.problem), log_sizes(problem)), units)
+    other = float(champion.problem.math != problem.math)
+    return math.hypot(math.dist(log_sizes(champion.problem), log_sizes(problem)), units, other)
