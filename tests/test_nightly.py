@@ -15,6 +15,7 @@ import pytest
 from tests.fakes import DEVICE, SILICON, SOFTWARE
 from tests.night_fakes import FakeLibrary, Night, NightBench, by_size, cubes, of_driver
 from tuner.model import Config, Measurement, Problem, Verdict
+from tuner.nightly.confirm import DISPROVED
 from tuner.nightly.costs import Costs
 from tuner.nightly.morning import lines, markdown
 from tuner.nightly.plan import Due, Reason, allot
@@ -155,6 +156,43 @@ def test_a_regression_that_recovers_is_closed(tmp_path: Path, store: Store) -> N
     summary = night.run(store, NightBench(noise=0.01, seed=6))
     assert (summary["status"], len(device_of(summary)["regressions"]["recovered"])) == (0, 1)
     assert store.regressions() == []
+
+
+def busy_at_first(looks: int, seed: int, slower: float = 1.9) -> NightBench:
+    """A bench on which the first `looks` measurements of a night are all slower, and none after them."""
+    bench = NightBench(
+        lambda c, p: by_size(c, p) * (slower if len(bench.confirmed) < looks else 1), noise=0.01, seed=seed
+    )
+    return bench
+
+
+@pytest.mark.parametrize("nights", [1, 4])
+def test_a_busy_moment_is_no_regression(tmp_path: Path, store: Store, nights: int) -> None:
+    night = Night(tmp_path, cubes(3))
+    for seed in range(nights):
+        night.run(store, NightBench(noise=0.01, seed=seed))
+    summary = night.run(store, busy_at_first(9, 5))
+    assert [r.reason for r in store.regressions(open_only=False)] == [DISPROVED] * 3
+    regressions = device_of(summary)["regressions"]
+    assert (summary["status"], summary["attention"], regressions) == (0, [], {"new": [], "open": [], "recovered": []})
+    after = night.run(store, NightBench(noise=0.01, seed=6))
+    assert (after["status"], device_of(after)["looks_slower"]) == (0, [])
+
+
+def test_what_lasts_the_night_is_a_regression(tmp_path: Path, store: Store) -> None:
+    night = Night(tmp_path, cubes(3))
+    night.run(store, NightBench(noise=0.01, seed=0))
+    summary = night.run(store, busy_at_first(10**9, 5))
+    assert summary["status"] == 3 and len(device_of(summary)["regressions"]["new"]) == 3
+
+
+def test_without_a_later_look_nothing_is_claimed(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Night(tmp_path, cubes(3))
+    night.run(store, NightBench(noise=0.01, seed=0))
+    monkeypatch.setattr("tuner.nightly.confirm._measure_later", lambda lane, champion: None)
+    summary = night.run(store, busy_at_first(10**9, 5))
+    assert (summary["status"], len(device_of(summary)["looks_slower"])) == (0, 3)
+    assert "not looked at again" in markdown(summary)
 
 
 def test_a_champion_that_turns_wrong_is_withdrawn_and_comes_first(tmp_path: Path, store: Store) -> None:

@@ -19,11 +19,15 @@ LOOKS = 3
 """Measurements of a champion that looks slower, before it is called so."""
 MOST_SHARE = 0.3
 """Part of the time left that confirmations may use; where a night does not get round, the next begins elsewhere."""
+LATER_S = 5.0
+"""Kept, for each champion that became slower, to build and measure it once more at the night's end."""
+DISPROVED = "as fast as before when it was looked at again at the end of the night"
+NOT_SETTLED = "it looked slower and was not looked at again"
 NOT_ITS_FAULT = (Verdict.UNSUPPORTED, Verdict.BAD_CLOCK)
 
 
 @dataclass
-class _Case:
+class Case:
     """One champion's confirmation."""
 
     champion: Champion
@@ -32,14 +36,14 @@ class _Case:
     comparison: Comparison | None = None
 
 
-def confirm(lane: Lane, problems: Sequence[Problem]) -> None:
+def confirm(lane: Lane, problems: Sequence[Problem]) -> list[Case]:
     """Measure the champions of `problems` again, the suspicious ones up to three times, and judge them.
 
     Regressions are opened and closed in the store only if the machine is fit before and after. A champion that fails
-    twice is withdrawn.
+    twice is withdrawn. Returns the new regressions, for `look_later` to prove or disprove.
     """
     if not problems:
-        return
+        return []
     clock = lane.clock.part(MOST_SHARE * lane.clock.left)
     champions, cases = lane.here(), []
     for problem in shares(problems, lane.ledger.night):
@@ -51,10 +55,10 @@ def confirm(lane: Lane, problems: Sequence[Problem]) -> None:
                 cases.append(case)
     _look_again(lane, cases)
     fit = lane.watch.look("confirmed").fit
-    _judge(lane, cases, fit)
+    return _judge(lane, cases, fit)
 
 
-def _confirm(lane: Lane, champion: Champion) -> _Case | None:
+def _confirm(lane: Lane, champion: Champion) -> Case | None:
     problem = champion.problem
     records = lane.store.history(lane.device.silicon, None, problem)
     mine = [record for record in records if _same(record, champion)]
@@ -69,7 +73,7 @@ def _confirm(lane: Lane, champion: Champion) -> _Case | None:
         tonight = [measurement]
     points = [point for point in map(point_of, tonight) if point is not None]
     history = _history(lane, champion, mine)
-    case = _Case(champion, history, points)
+    case = Case(champion, history, points)
     _compare(lane, case)
     return case
 
@@ -93,14 +97,20 @@ def _measured_tonight(lane: Lane, records: Sequence[Record]) -> list[Measurement
     return found["confirm"] or found["renew"][-1:]
 
 
-def _measure(lane: Lane, champion: Champion) -> Measurement:
+def _measure_later(lane: Lane, champion: Champion) -> Point | None:
+    if lane.out_of_time() or not lane.watch.recent().fit:
+        return None
+    return point_of(_measure(lane, champion, "later"))
+
+
+def _measure(lane: Lane, champion: Champion, stage: str = "confirm") -> Measurement:
     """Measured and remembered; what fails is tried once more, for a busy machine is no fault of the champion's."""
     key, rendered = lane.key(champion.problem), champion.rendered
     family = lane.families.get(champion.config.family)
-    run = lane.store.start_run(*key, lane.note("confirm"))
+    run = lane.store.start_run(*key, lane.note(stage))
 
-    def on_stage(stage: str) -> None:
-        lane.store.begin(run, *key, champion.config, rendered.source_hash, stage, family.hash if family else "")
+    def on_stage(doing: str) -> None:
+        lane.store.begin(run, *key, champion.config, rendered.source_hash, doing, family.hash if family else "")
 
     measurement = Measurement(Verdict.UNSUPPORTED)
     for _ in range(2):
@@ -143,8 +153,15 @@ def _history(lane: Lane, champion: Champion, records: Sequence[Record]) -> list[
 
 
 def _by_night(lane: Lane, problem: Problem, records: Sequence[Record]) -> list[Point]:
-    """One point for all of a night's measurements, and for those of every run outside of nights."""
-    nights = {run.number: run.settings.get("night") for run in Reading(lane.store).runs(problem)}
+    """One point for all of a night's measurements, and for those of every run outside of nights.
+
+    Where a night looked again at its end, that look alone counts: the first ones may have met a busy moment.
+    """
+    runs = Reading(lane.store).runs(problem)
+    nights = {run.number: run.settings.get("night") for run in runs}
+    later = {run.number for run in runs if run.settings.get("stage") == "later"}
+    settled = {nights[record.run] for record in records if record.run in later}
+    records = [r for r in records if r.run in later or nights.get(r.run) not in settled]
     found: dict[tuple[str, int], list[Point]] = {}
     for record in records:
         night, point = nights.get(record.run), point_of(record.measurement)
@@ -171,14 +188,17 @@ def close_replaced(lane: Lane) -> list[Regression]:
     return closed
 
 
-def _compare(lane: Lane, case: _Case) -> None:
+def _compare(lane: Lane, case: Case) -> None:
+    case.comparison = _compared(lane, case.history, case.tonight)
+
+
+def _compared(lane: Lane, history: Sequence[Point], tonight: Sequence[Point]) -> Comparison | None:
     problems = len(lane.settings.problems)
     drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
-    found = compare(case.history, case.tonight, threshold=lane.settings.threshold, problems=problems, drift=drift)
-    case.comparison = found
+    return compare(history, tonight, threshold=lane.settings.threshold, problems=problems, drift=drift)
 
 
-def _look_again(lane: Lane, cases: Sequence[_Case]) -> None:
+def _look_again(lane: Lane, cases: Sequence[Case]) -> None:
     """Those that look slower once more, after all others, so that a bad moment does not decide."""
     for _ in range(LOOKS - 1):
         for case in cases:
@@ -191,8 +211,8 @@ def _look_again(lane: Lane, cases: Sequence[_Case]) -> None:
                 _compare(lane, case)
 
 
-def _judge(lane: Lane, cases: Sequence[_Case], fit: bool) -> None:
-    regressions = lane.store.regressions()
+def _judge(lane: Lane, cases: Sequence[Case], fit: bool) -> list[Case]:
+    regressions, new = lane.store.regressions(), []
     for case in cases:
         champion, found = case.champion, case.comparison
         result: Result = {"problem": problem_json(champion.problem), **config_json(champion.config), "judged": fit}
@@ -202,16 +222,44 @@ def _judge(lane: Lane, cases: Sequence[_Case], fit: bool) -> None:
         standing = next((r for r in regressions if _about(r, champion)), None)
         if fit:
             result["regression"] = _claim(lane, case, standing)
+            if result["regression"] == "new":
+                new.append(case)
         lane.mark(f"confirm {champion.problem}", result)
+    return new
 
 
-def _claim(lane: Lane, case: _Case, standing: Regression | None) -> str:
+def look_later(lane: Lane, cases: Sequence[Case]) -> None:
+    """New regressions once more, far in time from the first looks: all of those may have met one busy moment.
+
+    One stands only if its champion is still slower by half of what it was. Without time, or on a machine that is not
+    fit, it is closed as not settled: the next night looks again.
+    """
+    for case in cases:
+        champion = case.champion
+        standing = next((r for r in lane.store.regressions() if _about(r, champion)), None)
+        step = f"confirm {champion.problem}"
+        result = lane.done(step)
+        if standing is None or result is None or case.comparison is None:
+            continue
+        point = _measure_later(lane, champion)
+        again = None if point is None else _compared(lane, case.history, [point])
+        if again is None:
+            lane.store.close_regression(standing.id, NOT_SETTLED)
+            lane.mark(step, {**result, "regression": "", "settled": False})
+        elif math.log(again.factor) < RECOVERED * math.log(case.comparison.factor):
+            lane.store.close_regression(standing.id, DISPROVED)
+            lane.mark(step, {**result, "regression": "", "now_ms": again.now_ms, "factor": again.factor})
+
+
+def _claim(lane: Lane, case: Case, standing: Regression | None) -> str:
     """`new`, `open`, `recovered` or nothing; the store is told."""
     champion, found = case.champion, case.comparison
     key = lane.key(champion.problem)
     drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
     if standing is not None:
-        if recovered(standing.before_ms, case.tonight, threshold=lane.settings.threshold, drift=drift):
+        if recovered(
+            standing.before_ms, case.tonight, threshold=max(lane.settings.threshold, standing.noise), drift=drift
+        ):
             lane.store.close_regression(standing.id, "recovered")
             return "recovered"
         return "open"

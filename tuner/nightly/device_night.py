@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tuner.model import Device, Problem
-from tuner.nightly.confirm import close_replaced, confirm
+from tuner.nightly.confirm import LATER_S, close_replaced, confirm, look_later
 from tuner.nightly.cross import cross_measure
 from tuner.nightly.lane import Lane
 from tuner.nightly.peaks import armed, measure_peaks, missing
@@ -39,19 +39,21 @@ def device_night(lane: Lane, open_libraries: Callable[[], Any]) -> None:
     plan = plan_of(lane)
     renew(lane, plan.renew)
     lane.ledger.tick()
-    confirm(lane, list(plan_of(lane).confirm) if plan.renew else plan.confirm)
+    slower = confirm(lane, list(plan_of(lane).confirm) if plan.renew else plan.confirm)
     with ExitStack() as resources:
         rivals = None
         if lane.settings.libraries != ():
             libraries = Libraries(open_libraries, background=not device.facts.shares_cores)
             rivals = Rivals(lane, resources.enter_context(libraries))
-        _searches(lane, rivals)
+        _searches(lane, rivals, LATER_S * len(slower))
+    look_later(lane, slower)
     close_replaced(lane)
     lane.watch.look("end")
     lane.mark("condition end", _condition(lane))
 
 
-def _searches(lane: Lane, rivals: Rivals | None) -> None:
+def _searches(lane: Lane, rivals: Rivals | None, later_s: float) -> None:
+    end = END_S + later_s
     plan = plan_of(lane)
     problems = [due.problem for due in plan.due] + [*plan.confirm]
     problems = list(dict.fromkeys(problems))
@@ -61,7 +63,7 @@ def _searches(lane: Lane, rivals: Rivals | None) -> None:
     def reserve() -> float:
         unmet = len(rivals.due(list(waiting))) if rivals is not None else 0
         races = unmet * (rivals.usual_s if rivals is not None else 0.0)
-        return END_S + cross + min(races, LIBRARIES_SHARE * lane.clock.left)
+        return end + cross + min(races, LIBRARIES_SHARE * lane.clock.left)
 
     def after(problem: Problem) -> None:
         if rivals is not None and rivals.race(problem):
@@ -70,14 +72,14 @@ def _searches(lane: Lane, rivals: Rivals | None) -> None:
     search(lane, plan, reserve, after)
     here = lane.here()
     for problem in list(waiting) if rivals is not None else ():
-        if problem not in here or lane.out_of_time(END_S):
+        if problem not in here or lane.out_of_time(end):
             continue
         assert rivals is not None
-        patience = min(LIBRARIES_WAIT_S, lane.clock.left - END_S - cross)
+        patience = min(LIBRARIES_WAIT_S, lane.clock.left - end - cross)
         if not rivals.race(problem, patience):
             break
     if lane.done("cross measured") is None:
-        cross_measure(lane, min(cross, lane.clock.left - END_S))
+        cross_measure(lane, min(cross, lane.clock.left - end))
 
 
 def _peaks(lane: Lane) -> None:

@@ -120,6 +120,8 @@ def _regression(one: Values, since: str) -> str:
 def _looks_slower(one: Values) -> str:
     nights = f"{one['nights']} night{'s' if one['nights'] > 1 else ''}"
     why = f"a history of {nights} is too short to tell" if one["too_few_nights"] else f"within the noise of {nights}"
+    if not one["settled"]:
+        why = "not looked at again"
     return f"{_problem(one)}: {one['factor'] - 1:+.1%} ± {one['noise']:.1%}, no regression yet: {why}"
 
 

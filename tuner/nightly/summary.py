@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.family import Family
 from tuner.model import Config, Device, Problem
+from tuner.nightly.confirm import DISPROVED, NOT_SETTLED
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import NightClock
 from tuner.nightly.regress import FEWEST_NIGHTS, RECOVERED
@@ -134,14 +135,18 @@ def _regressions(store: Store, device: Device, started: str) -> Values:
     return {
         "new": [_regression(r) for r in mine if r.closed is None and r.opened >= started],
         "open": [_regression(r) for r in mine if r.closed is None and r.opened < started],
-        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not r.acknowledged],
+        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not _is_no_recovery(r)],
     }
+
+
+def _is_no_recovery(found: Regression) -> bool:
+    return found.acknowledged or found.reason in (DISPROVED, NOT_SETTLED)
 
 
 def _looks_slower(confirmed: Sequence[Values], threshold: float) -> list[Values]:
     """Slower by the threshold, and not called a regression: within noise, or beside too short a history to tell."""
     slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold and not r["regression"]]
-    return [{**r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in slow]
+    return [{"settled": True, **r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in slow]
 
 
 def _regression(found: Regression) -> Values:
