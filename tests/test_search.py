@@ -353,7 +353,7 @@ def test_what_is_built_is_measured_at_once_and_the_seed_still_decides(
             return late
 
         def _release(self, config: Config) -> None:
-            """The build that was held back longest ends, as another candidate is measured; one waits as long as others are built."""
+            """The build held back longest ends as another candidate is measured; one waits while others are built."""
             others = len(self.proposed) - len(self.measured) - len(self._held)
             if len(self._held) > 1 or (self._held and others < 2):
                 late, built = self._held.popleft()

@@ -19,7 +19,8 @@ from tuner.model import Champion, Config, Device, Facts, Problem, Software
 from tuner.store import Store, open_store
 from tuner.store.published import Entry, Published
 
-GPU = Facts(49152, 1024, (1024, 1024, 64), 2**37, 2**35, fp64=True, sub_group_size=32, async_copy=True)
+SIZES = (49152, 1024, (1024, 1024, 64), 2**37, 2**35)
+GPU = Facts(*SIZES, fp64=True, sub_group_size=32, async_copy=True, matrix_unit="mma", sub_group_reduce="ptx")
 SEEDS = list(read_seeds(data_folder("db") / "seeds"))
 
 
