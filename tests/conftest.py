@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tuner.bench import Bench, list_devices
 from tuner.model import Device
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Whoever starts the tests in the background of a shell without job control has Ctrl-C ignored, by children, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

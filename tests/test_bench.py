@@ -608,9 +608,31 @@ def test_no_room_for_a_compilers_cache_ends_the_run(any_device: Device, tmp_path
         pool.close()
 
 
-def test_this_process_never_imports_pyopencl(bench: Bench) -> None:
-    trial(bench, SMALL, naive(SMALL))
-    assert "pyopencl" not in sys.modules
+ALONE = """
+import sys
+from tests.test_bench import SMALL, naive, trial
+from tuner.bench import Bench, choose, list_devices
+
+if __name__ == "__main__":
+    with Bench.open(choose(list_devices(), sys.argv[1])) as bench:
+        print(trial(bench, SMALL, naive(SMALL)).verdict.value, "pyopencl" in sys.modules)
+"""
+
+
+def test_the_tuners_process_never_imports_pyopencl(any_device: Device, tmp_path: Path) -> None:
+    """In one of its own: other tests import it in theirs."""
+    script = tmp_path / "alone.py"
+    script.write_text(ALONE, encoding="utf-8")
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, str(script), any_device.address],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": root},
+        check=False,
+    )
+    assert done.stdout.split() == ["correct", "False"], done.stdout + done.stderr
 
 
 def test_nothing_is_left_behind(any_device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

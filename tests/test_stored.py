@@ -165,8 +165,8 @@ def gpu() -> Device:
     return replace(DEVICE, facts=replace(facts, async_copy=True), silicon=replace(DEVICE.silicon, compute_units=132))
 
 
-def test_sources_of_wider_types_are_what_they_were_before_there_were_16_bits() -> None:
-    """Or everything measured until then would count for nothing."""
+def test_sources_are_what_they_were_when_last_changed_on_purpose() -> None:
+    """A change of a source makes everything that was measured of it count for nothing, so none happens by chance."""
     stored = json.loads((ROOT / "tests/data/source_hashes.json").read_text(encoding="utf-8"))
     for line, digest in stored.items():
         name, dtype, values = line.split(" ", 2)
