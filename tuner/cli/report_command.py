@@ -17,7 +17,6 @@ from tuner.cli.wiring import stored
 from tuner.model import Problem, Record, UserError
 from tuner.report import FORMATS, Ladder, build, read_ladder, whole, write
 from tuner.search.rebuilt import write_storage
-from tuner.store import Store
 
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 DEFAULT_FOLDER = Path("gemm-tuner-report")
@@ -55,12 +54,12 @@ def report(
     where = out or DEFAULT_FOLDER
     if chosen == "html" and where.suffix.lower() not in SUFFIXES:
         many = workers or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-        done = build(partial(_opened, db), where, workers=many, ladders=ladders, told=_told)
+        done = build(partial(stored, db), where, workers=many, ladders=ladders, told=_told)
         counts = {"pages": done.pages, "built": done.built, "index_seconds": round(done.index_seconds, 2)}
         said = {"report": str(where / "index.html"), **counts}
         words = f"{where / 'index.html'}: {done.pages} pages, {done.built} of the problems' built now"
     else:
-        with _opened(db) as store:
+        with stored(db) as store:
             contents = write(store, where, chosen, picture, ladders)
         said = {"report": str(where), "bytes": where.stat().st_size, "problems": len(contents.facts.problems)}
         words = f"{where}: {where.stat().st_size / 1e6:.1f} MB"
@@ -69,10 +68,6 @@ def report(
         print_json({**said, "seconds": round(seconds, 2)})
     else:
         console().print(f"{words}, {seconds:.1f} s")
-
-
-def _opened(db: str | None) -> Store:
-    return stored(db)
 
 
 def _format(out: Path | None, format: str | None) -> str:
@@ -84,7 +79,7 @@ def _format(out: Path | None, format: str | None) -> str:
 
 
 def _print_whole(db: str | None, format: str, ladders: list[Ladder]) -> None:
-    with _opened(db) as store:
+    with stored(db) as store:
         data, _ = whole(store, format, None, ladders=ladders)
     sys.stdout.write(data.decode())
 

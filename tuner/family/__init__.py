@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.family.brevity import brief
     from tuner.family.declare import Axis, Rule
     from tuner.family.family import BuiltIn, Family, load_families, load_family
-    from tuner.family.source import rendered
+    from tuner.family.source import is_sound, rendered
     from tuner.family.space import Space
 
 _HOMES = {
@@ -23,6 +23,7 @@ _HOMES = {
     "Rule": "tuner.family.declare",
     "Space": "tuner.family.space",
     "brief": "tuner.family.brevity",
+    "is_sound": "tuner.family.source",
     "load_families": "tuner.family.family",
     "load_family": "tuner.family.family",
     "rendered": "tuner.family.source",
@@ -36,6 +37,7 @@ __all__ = [
     "Rule",
     "Space",
     "brief",
+    "is_sound",
     "load_families",
     "load_family",
     "rendered",

@@ -29,3 +29,12 @@ def rendered(
     identity = canonical_json([without_comments(source), options, plan, scratch, *([zeroed] if zeroed else [])])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
     return Rendered(source, options, steps, scratch, digest, zeroed)
+
+
+def is_sound(stored: Rendered) -> bool:
+    """Its `source_hash` is that of its parts; else somebody changed one of them since it was rendered."""
+    try:
+        again = rendered(stored.source, stored.build_options, stored.steps, stored.scratch, stored.zeroed)
+    except UnicodeError:
+        return False
+    return again.source_hash == stored.source_hash

@@ -8,7 +8,7 @@ import threading
 
 import pyopencl as cl
 
-from tuner.family import rendered as with_hash
+from tuner.family import is_sound
 from tuner.gemm.prove import Prover
 from tuner.lookup import Answer, Origin
 from tuner.lookup.api import finder
@@ -29,7 +29,7 @@ class Chooser:
     def choose(self, device: Device, problem: Problem) -> Answer:
         """The answer to run, after a proof if need be, which takes seconds. Raises MachineError if none is right."""
         first = next(self.finder.answers(device, problem))
-        if first.certified and _is_sound(first):
+        if first.certified and is_sound(first.rendered):
             return first
         with self._one_at_a_time:
             return self._proven(device, problem)
@@ -39,7 +39,7 @@ class Chooser:
         for answer in self.finder.answers(device, problem):
             if answer.origin in failed and answer.origin is not Origin.DEFAULT:
                 continue  # another of that origin may be as bad; the next origin is tried
-            if answer.certified and _is_sound(answer):
+            if answer.certified and is_sound(answer.rendered):
                 return answer
             refused = self._prover.refusal(device, problem, answer)
             if refused is None:
@@ -47,13 +47,6 @@ class Chooser:
             failed[answer.origin] = refused
         why = "; ".join(f"{origin}: {reason}" for origin, reason in failed.items())
         raise MachineError(f"no kernel gives a right result for {problem} on {device.name} ({why}).")
-
-
-def _is_sound(answer: Answer) -> bool:
-    """The certificate is that of this source: whoever put another text under its hash proves nothing."""
-    stored = answer.rendered
-    again = with_hash(stored.source, stored.build_options, stored.steps, stored.scratch, stored.zeroed)
-    return again.source_hash == stored.source_hash
 
 
 @functools.cache

@@ -194,8 +194,12 @@ def _compare(lane: Lane, case: Case) -> None:
 
 def _compared(lane: Lane, history: Sequence[Point], tonight: Sequence[Point]) -> Comparison | None:
     problems = len(lane.settings.problems)
-    drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
-    return compare(history, tonight, threshold=lane.settings.threshold, problems=problems, drift=drift)
+    return compare(history, tonight, threshold=lane.settings.threshold, problems=problems, drift=_drift(lane))
+
+
+def _drift(lane: Lane) -> float:
+    """How much slower the machine is, by logarithm; 0 with new software, which may be what made it so."""
+    return 0.0 if lane.watch.software_changed else lane.watch.last.drift
 
 
 def _look_again(lane: Lane, cases: Sequence[Case]) -> None:
@@ -234,9 +238,10 @@ def look_later(lane: Lane, cases: Sequence[Case]) -> None:
     One stands only if its champion is still slower by half of what it was. Without time, or on a machine that is not
     fit, it is closed as not settled: the next night looks again.
     """
+    regressions = lane.store.regressions() if cases else []
     for case in cases:
         champion = case.champion
-        standing = next((r for r in lane.store.regressions() if _about(r, champion)), None)
+        standing = next((r for r in regressions if _about(r, champion)), None)
         step = f"confirm {champion.problem}"
         result = lane.done(step)
         if standing is None or result is None or case.comparison is None:
@@ -255,11 +260,9 @@ def _claim(lane: Lane, case: Case, standing: Regression | None) -> str:
     """`new`, `open`, `recovered` or nothing; the store is told."""
     champion, found = case.champion, case.comparison
     key = lane.key(champion.problem)
-    drift = 0.0 if lane.watch.software_changed else lane.watch.last.drift
     if standing is not None:
-        if recovered(
-            standing.before_ms, case.tonight, threshold=max(lane.settings.threshold, standing.noise), drift=drift
-        ):
+        threshold = max(lane.settings.threshold, standing.noise)
+        if recovered(standing.before_ms, case.tonight, threshold=threshold, drift=_drift(lane)):
             lane.store.close_regression(standing.id, "recovered")
             return "recovered"
         return "open"

@@ -17,7 +17,7 @@ from tuner.nightly.lane import Lane
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import Bench, Collaborators, NightClock, StoppableBench, Stopped
 from tuner.nightly.settings import NightSettings
-from tuner.nightly.summary import summarise_night
+from tuner.nightly.summary import summarise_night, was_skipped
 from tuner.nightly.watch import Watch, wait_for_others
 from tuner.nightly.words import device_json
 from tuner.opencl.cores import usable_cores
@@ -81,7 +81,8 @@ def run_night(
 def resumable(store: Store, name: str, settings: NightSettings) -> Night | None:
     """The last night of this name that had a device to itself, if it was cut short lately and has time left."""
     for night in store.nights(PASSED_OVER, name):
-        if night.state == NightState.FAILED and _was_skipped(night):
+        # One that found every device in use did nothing: what was cut short before it is still to be finished.
+        if night.state == NightState.FAILED and was_skipped((night.summary or {}).get("devices", ())):
             continue
         cut_short = night.state in (NightState.DIED, NightState.INTERRUPTED)
         recent = datetime.now(UTC) - datetime.fromisoformat(night.started) < RESUME_WITHIN
@@ -90,12 +91,6 @@ def resumable(store: Store, name: str, settings: NightSettings) -> Night | None:
             return night
         return None
     return None
-
-
-def _was_skipped(night: Night) -> bool:
-    """Every device was in use: it did nothing, and what was cut short before it is still to be finished."""
-    devices = (night.summary or {}).get("devices", ())
-    return bool(devices) and all(device["skipped"] for device in devices)
 
 
 def _plan(settings: NightSettings, devices: Sequence[Device]) -> dict[str, Any]:

@@ -64,8 +64,13 @@ def summarise_night(
     }
 
 
+def was_skipped(devices: Sequence[Values]) -> bool:
+    """Every device of a night was in use, so that it did nothing."""
+    return bool(devices) and all(device["skipped"] for device in devices)
+
+
 def _status(devices: Sequence[Values]) -> int:
-    if any(device["failed"] for device in devices) or (devices and all(device["skipped"] for device in devices)):
+    if any(device["failed"] for device in devices) or was_skipped(devices):
         return FAILED
     if any(device["regressions"]["new"] or device["regressions"]["open"] for device in devices):
         return REGRESSED

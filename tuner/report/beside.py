@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.model import Problem
 from tuner.report.blocks import Block, Cell, Column, Figure, Prose, Table
-from tuner.report.figures import axis, log_axis, numbers, points, thin
+from tuner.report.figures import axis, log_axis, numbers, points, thin, work_axis
 from tuner.report.gather import DeviceFacts
 from tuner.report.labels import device_name, device_page, problem_name, short
 from tuner.report.numbers import Kind, date_of
@@ -100,7 +100,7 @@ def ratio_figure(devices: Sequence[DeviceFacts]) -> Figure | None:
             "ratios", "Beside the libraries", caption, traces, layout, height=max(320, 110 + 19 * len(shapes))
         )
     layout = {
-        "xaxis": log_axis("flop of the product", [x for trace in traces for x in trace["x"]], exponentformat="power"),
+        "xaxis": work_axis(traces),
         "yaxis": log_axis(heading, reached),
         "shapes": [_one("y")],
     }

@@ -49,6 +49,11 @@ def log_axis(title: str, values: Sequence[float | None], **more: Any) -> dict[st
     return axis(title, type="log", range=[number(low), number(high)], **ticks, **more)
 
 
+def work_axis(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The axis along which these traces show products by their work."""
+    return log_axis("flop of the product", [x for trace in traces for x in trace["x"]], exponentformat="power")
+
+
 def _ticks(low: float, high: float) -> dict[str, Any]:
     """Whole figures at 1, 2 and 5: Plotly would show them without their power."""
     decades = range(math.floor(low), math.ceil(high))

@@ -11,7 +11,7 @@ from tuner.model import Problem, Verdict
 from tuner.report.beside import library_table, ratio_figure
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
 from tuner.report.device import served_gflops
-from tuner.report.figures import log_axis, numbers, points, thin
+from tuner.report.figures import log_axis, numbers, points, thin, work_axis
 from tuner.report.gather import DeviceFacts, Facts
 from tuner.report.labels import device_name, device_page, plain, problem_name, problem_page, settings, short
 from tuner.report.numbers import Kind, date_of
@@ -99,7 +99,7 @@ def _rates(facts: Facts) -> Figure | None:
     some = f"every champion ({count})" if count == total else f"{count} of {total} champions"
     caption = f"Rate of {some} over the work of its product, by device; both axes logarithmic."
     layout = {
-        "xaxis": log_axis("flop of the product", [x for trace in data for x in trace["x"]], exponentformat="power"),
+        "xaxis": work_axis(data),
         "yaxis": log_axis("GFLOP/s", [y for trace in data for y in trace["y"]]),
         "showlegend": True,
     }

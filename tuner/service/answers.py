@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.family import rendered as with_hash
+from tuner.family import is_sound
 from tuner.lookup import Answer, Family, Finder, Index, Misses, Snapshot, seed_index
 from tuner.lookup.misses import Counter
 from tuner.lookup.snapshot import Listed
@@ -100,7 +100,7 @@ class Answers:
         passed: list[Answer] = []
         some = self.snapshot.index.certificates((device.silicon, device.software, problem))
         for answer in itertools.islice(self._answers(known, problem), MOST_TRIED if some else 1):
-            if answer.certified and _is_sound(answer):
+            if answer.certified and is_sound(answer.rendered):
                 return Found(known, problem, answer), [_named(one) for one in passed]
             passed.append(answer)
         best = passed[0]
@@ -160,16 +160,6 @@ def _standing(index: Index, device: Device | None, dtype: str | None) -> list[Li
         if dtype is None or one.problem[4] == dtype:
             found.setdefault((one.silicon, one.software, one.problem), one)
     return list(found.values())
-
-
-def _is_sound(answer: Answer) -> bool:
-    """The certificate is that of this source: whoever put another text under its hash proves nothing."""
-    stored = answer.rendered
-    try:
-        again = with_hash(stored.source, stored.build_options, stored.steps, stored.scratch, stored.zeroed)
-    except UnicodeError:
-        return False
-    return again.source_hash == stored.source_hash
 
 
 def _named(answer: Answer) -> str:

@@ -322,14 +322,15 @@ def _drawn(
     draw: Callable[[np.random.Generator, tuple[int, ...]], Array],
 ) -> Array:
     """An operand, each block of its elements drawn from a stream of its own, by whichever thread is free."""
-    every = np.empty(math.prod((problem.batch, *operand_shapes(problem)[operand])), stored)
+    shape = (problem.batch, *operand_shapes(problem)[operand])
+    every = np.empty(math.prod(shape), stored)
 
     def fill(first: int) -> None:
         block = every[first : first + DRAWN_ELEMENTS]
         block[...] = draw(_generator(*stream, first // DRAWN_ELEMENTS), block.shape)
 
     each(fill, range(0, every.size, DRAWN_ELEMENTS))
-    return every.reshape(problem.batch, *operand_shapes(problem)[operand])
+    return every.reshape(shape)
 
 
 def _generator(*stream: int) -> np.random.Generator:
