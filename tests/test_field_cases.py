@@ -210,6 +210,7 @@ def test_when_nothing_can_be_certified_there_is_no_best(store: Store, families: 
     outcome = tuned(FakeBench(certifies=lambda _: False), store, families, evaluations=4)
     assert not outcome.promotion.promoted
     assert outcome.best is None
+    assert outcome.verdicts == {Verdict.WRONG_RESULT: 4}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from tuner.model import (
     Software,
     Verdict,
 )
-from tuner.search.outcome import Budget, Clock
+from tuner.search.outcome import Budget, Clock, Progress
 from tuner.search.portfolio import known_good
 from tuner.search.proposer import Proposer
 from tuner.store import Process, Store, open_store
@@ -127,6 +127,29 @@ def test_the_best_is_found_again_when_the_best_so_far_is_refused(store: Store, f
     last = {record.source_hash: record for record in store.history(*KEY)}
     correct = [record.measurement.time_ms for record in last.values() if record.measurement.time_ms is not None]
     assert len(correct) < 64 and outcome.best.measurement.time_ms == min(correct)
+
+
+def test_what_race_or_certificate_refuses_is_counted_as_what_it_is(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench(certifies=lambda config: config["x"] != 5, races=lambda config: config["x"] != 4)
+    seen: list[tuple[Verdict, Counter[str]]] = []
+
+    def observe(progress: Progress) -> None:
+        assert progress.evaluated == progress.verdicts.total()
+        if progress.stage == "certify" and progress.latest is not None:
+            seen.append((progress.latest.measurement.verdict, Counter(progress.verdicts)))
+
+    outcome = tuned(bench, store, families, evaluations=64, observe=observe)
+    last = {record.source_hash: record.measurement.verdict for record in store.history(*KEY)}
+    assert outcome.verdicts == Counter(last.values())
+    assert outcome.verdicts[Verdict.WRONG_RESULT] and outcome.verdicts[Verdict.CRASHED]
+    assert {verdict for verdict, _ in seen} == {Verdict.WRONG_RESULT, Verdict.CRASHED}
+    assert seen[-1][1] == outcome.verdicts and outcome.verdicts.total() == outcome.evaluated == 64
+
+
+def test_what_an_earlier_run_evaluated_is_in_no_count_of_this_one(store: Store, families: dict[str, Family]) -> None:
+    tuned(FakeBench(certifies=lambda _: False), store, families, evaluations=8)
+    outcome = tuned(FakeBench(certifies=lambda _: False), store, families, evaluations=2)
+    assert outcome.verdicts.total() == outcome.evaluated == 2
 
 
 def test_when_all_fail_nothing_is_published_and_the_run_goes_to_its_end(store: Store, tmp_path: Path) -> None:

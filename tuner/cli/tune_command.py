@@ -132,6 +132,8 @@ def _print_outcome(outcome: Outcome, device: Device, where: str) -> None:
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in outcome.where_time_went.items())
     out.print(f"time       {outcome.seconds:.1f} s: {spent}")
     out.print(f"kept in    {where}")
+    if outcome.best is not None and not outcome.promotion.promoted and outcome.promotion.config is None:
+        out.print("Nothing was published: no configuration passed race and certificate in this run.")
     if outcome.best is None:
         out.print("No correct configuration was found; nothing was published. `gemm-tuner history` has the failures.")
 

@@ -132,12 +132,12 @@ def _search(lane: Lane, due: Due) -> bool:
     """One search; False if it was stopped or could not be made."""
     problem, budget = due.problem, lane.settings.budget
     before = lane.store.champion(*lane.key(problem))
-    trials: list[tuple[Config, Verdict, str]] = []
+    trials: dict[Config, tuple[Verdict, str]] = {}  # the last word on each
 
     def observe(progress: Progress) -> None:
         if progress.latest is not None:
             latest = progress.latest
-            trials.append((latest.config, latest.measurement.verdict, latest.measurement.message))
+            trials[latest.config] = latest.measurement.verdict, latest.measurement.message
 
     earlier = lane.done(f"search {problem}")
     finishing = earlier is not None and earlier["best_ms"] is not None  # only race and certificate are missing
@@ -148,7 +148,7 @@ def _search(lane: Lane, due: Due) -> bool:
     if outcome.stopped_by == "interrupted":
         return False
     result = _result(lane, due, outcome, before)
-    result["failures"] = _failures(trials, lane.families)
+    result["failures"] = _failures([(config, *said) for config, said in trials.items()], lane.families)
     lane.mark(f"search {problem}", result if earlier is None else _joined(earlier, result))
     lane.say(f"        {_line(result)}")
     if lane.store.champion(*lane.key(problem)) is not None:

@@ -82,6 +82,8 @@ class _Run:
         settings = {"budget": vars(budget), "seed": seed, "families": sorted(families), "hashes": hashes, **note}
         self.number = store.start_run(*self.key, settings)
         self.verdicts: Counter[str] = Counter()
+        self._judged: dict[str, Verdict] = {}
+        """What each source that this run evaluated is counted as."""
         self._strays: dict[str, Record] = {}
         self._timed: dict[str, Record] = {}
         """The last word on every source with a correct result."""
@@ -120,6 +122,7 @@ class _Run:
             stopped_by, promotion = "interrupted", Promotion(False, "interrupted; run again to go on")
         for record in () if arena is None else arena.last_words:
             self._hear(record)
+            self._count_again(record)
         outcome = self._outcome(stopped_by, promotion)
         self.store.finish_run(self.number, self._summary(outcome, () if arena is None else arena.races))
         return outcome
@@ -156,6 +159,16 @@ class _Run:
             self._timed[record.source_hash] = record
             if self._best is not None and _time_ms(record) < _time_ms(self._best):
                 self._best = record
+
+    def _count_again(self, record: Record) -> None:
+        """Trials check less than a certificate: what the race or the certificate refused is no longer counted correct."""
+        before, verdict = self._judged.get(record.source_hash), record.measurement.verdict
+        if before is None or before is verdict:
+            return
+        self._judged[record.source_hash] = verdict
+        self.verdicts += Counter({verdict: 1})
+        self.verdicts -= Counter({before: 1})  # which leaves no verdict of nothing
+        self._show("certify", record)
 
     @property
     def evaluated(self) -> int:
@@ -269,6 +282,7 @@ class _Run:
         record = self._record(candidate, measurement)
         with self.watch("store"):
             self.store.add(record)
+        self._judged[record.source_hash] = record.measurement.verdict
         self.verdicts[record.measurement.verdict] += 1
         candidate.measurement = measurement
         self._hear(record)

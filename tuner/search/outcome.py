@@ -69,7 +69,8 @@ class Clock:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands; sent to the observer after every evaluation and at every change of stage."""
+    """Where a run stands; sent to the observer after every evaluation, at every change of stage, and when the race or
+    the certificate refuses what a trial had accepted."""
 
     stage: str
     """`search`, `race` or `certify`."""
@@ -122,6 +123,7 @@ class Outcome:
     space_size: int
     space_exact: bool
     verdicts: Counter[str]
+    """How many evaluated configurations got each; of what the race or the certificate refused, their verdict counts."""
     best: Record | None
     promotion: Promotion
     where_time_went: dict[str, float]
