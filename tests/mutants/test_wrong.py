@@ -13,7 +13,10 @@ from tests.mutants.laboratory import FLOAT_WAYS, INTEGER_WAYS, Laboratory, Sampl
 from tuner.bench import Bench, Case, CheckOutcome, ContenderFailed
 from tuner.model import Problem, Verdict
 from tuner.search.certify import EVERY_KIND, other_shapes, own_case
-from tuner.verify import KINDS
+from tuner.verify import DRAWN, KINDS, kind_named
+
+SEED = 1
+"""Of the drawn alpha and beta: see `test_the_drawn_factors_are_like_no_fixed_ones`."""
 
 
 def at(*latest: Latest) -> pytest.MarkDecorator:
@@ -42,7 +45,8 @@ def needs_dtype(bench: Bench, problem: Problem) -> None:
 
 
 def certify(bench: Bench, mutant: Mutant) -> CheckOutcome:
-    return bench.check([own_case(mutant.problem, mutant.rendered())])
+    """With the same alpha and beta every time: some of the mutants are right for one in a thousand that are drawn."""
+    return bench.check([own_case(mutant.problem, mutant.rendered(), SEED)])
 
 
 def test_every_file_is_in_the_catalogue_and_says_what_is_wrong() -> None:
@@ -50,6 +54,12 @@ def test_every_file_is_in_the_catalogue_and_says_what_is_wrong() -> None:
     assert set(files) == {mutant.name for mutant in MUTANTS}
     for name, path in files.items():
         assert path.read_text(encoding="utf-8").startswith("// Wrong: "), name
+
+
+def test_the_drawn_factors_are_like_no_fixed_ones() -> None:
+    drawn = kind_named(f"{DRAWN}{SEED}")
+    for factor in (drawn.alpha, drawn.beta):
+        assert abs(factor - round(factor)) > 0.1 and abs(2 * factor - round(2 * factor)) > 0.1
 
 
 # Path by path

@@ -77,12 +77,13 @@ def other_shapes(problem: Problem) -> list[Problem]:
     return [shape for shape in dict.fromkeys(shapes) if shape != problem]
 
 
-def own_case(problem: Problem, rendered: Rendered) -> Case:
+def own_case(problem: Problem, rendered: Rendered, seed: int | None = None) -> Case:
     """The source itself, on its own problem: enough for whoever runs it on that problem and nothing else.
 
-    Beside the kinds with a meaning of their own it is called with an alpha and a beta that each certificate draws anew.
+    Beside the kinds with a meaning of their own it is called with an alpha and a beta that each certificate draws anew,
+    or by `seed`.
     """
-    kinds = (*EVERY_KIND, f"{DRAWN}{secrets.randbits(32)}")
+    kinds = (*EVERY_KIND, f"{DRAWN}{secrets.randbits(32) if seed is None else seed}")
     return Case(problem, rendered, kinds, fresh=True, repeats=REPEATS)
 
 
