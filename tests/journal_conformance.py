@@ -21,6 +21,7 @@ from tests.store_conformance import (
     SILICON,
     SOFTWARE,
     config,
+    hash_of,
     promote,
     record,
     rendered,
@@ -63,13 +64,13 @@ def foreign(kind: str = "champion", when: str = "2026-11-29T22:00:00+00:00") -> 
         **{"time_ms": 0.5, "noise": None, "certificate": certificate, "reason": "won", "when": when},
     }
     body = canonical_json(champion if kind == "champion" else certificate)
-    return Foreign(kind, *KEY, "h7", body, "another machine")
+    return Foreign(kind, *KEY, hash_of(7), body, "another machine")
 
 
 def opened(store: Store, number: int = 0, **rest: Any) -> int:
     """An open regression of `config(number)`."""
     figures: dict[str, Any] = {"before_ms": 1.0, "now_ms": 1.2, "noise": 0.02, "detail": "20 % slower", "night": None}
-    return store.open_regression(*KEY, config(number), f"h{number}", **{**figures, **rest})
+    return store.open_regression(*KEY, config(number), hash_of(number), **{**figures, **rest})
 
 
 class JournalConformance:
@@ -149,11 +150,11 @@ class JournalConformance:
         assert (len(runs), store.stats()["tables"]["run"]) == (1, 2)
         assert [one.number for one in Reading(store).runs()] == [1]
         assert (store.foreign(), [one.pending for one in store.nominees()]) == (items[3:5], [True])
-        assert (store.champions(), store.certificate(*KEY, "h7"), store.check()) == ([], None, [])
+        assert (store.champions(), store.certificate(*KEY, hash_of(7)), store.check()) == ([], None, [])
 
     def test_take_in_takes_all_or_nothing(self, store: Store) -> None:
         def breaks_off() -> Iterator[Record | Foreign]:
-            yield from (elsewhere(number, source_hash=f"h{number}") for number in range(600))
+            yield from (elsewhere(number, source_hash=hash_of(number)) for number in range(600))
             yield foreign()
             raise UserError("line 602 is no line")
 
@@ -328,7 +329,7 @@ class JournalConformance:
     def test_a_regression_stays_open_until_closed(self, store: Store) -> None:
         number = opened(store)
         (found,) = store.regressions()
-        assert (found.id, found.config, found.source_hash, found.problem) == (number, config(), "h0", PROBLEM)
+        assert (found.id, found.config, found.source_hash, found.problem) == (number, config(), hash_of(0), PROBLEM)
         assert (found.before_ms, found.now_ms, found.noise, found.detail) == (1.0, 1.2, 0.02, "20 % slower")
         store.close_regression(number, "recovered")
         assert store.regressions() == []

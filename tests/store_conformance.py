@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tuner.family import rendered as with_hash
 from tuner.model import (
     CompilerInfo,
     Config,
@@ -46,21 +47,26 @@ def config(number: int = 0) -> Config:
 def rendered(number: int = 0) -> Rendered:
     """What `config(number)` renders to."""
     step = Step("gemm", (96, 64, 1), (8, 8, 1), ("packed",))
-    source = f"__kernel void gemm() {{ /* {number} */ }}"
-    return Rendered(source, "-cl-mad-enable", (step,), (("packed", 64),), f"h{number}")
+    source = f"__kernel void gemm() {{ int number = {number}; }}"
+    return with_hash(source, "-cl-mad-enable", (step,), (("packed", 64),))
+
+
+def hash_of(number: int = 0) -> str:
+    """The source hash of `config(number)`."""
+    return rendered(number).source_hash
 
 
 def record(number: int = 0, verdict: Verdict = Verdict.CORRECT, run: int = 1, **rest: Any) -> Record:
     """The trial of `config(number)`."""
     samples = (1.0 + number, 2.0 + number, 1.5 + number) if verdict is Verdict.CORRECT else ()
     found = Measurement(verdict, samples, **rest)
-    return Record(*KEY, config(number), found, f"h{number}", run, "2026-11-29T22:00:00.000000+00:00", "family")
+    return Record(*KEY, config(number), found, hash_of(number), run, "2026-11-29T22:00:00.000000+00:00", "family")
 
 
 def promote(store: Store, number: int, key: tuple[Silicon, Software, Problem] = KEY, *, certify: bool = True) -> None:
     """As the tuning loop does: certify, then promote."""
     if certify:
-        store.certify(*key, config(number), f"h{number}", ["odd sizes"])
+        store.certify(*key, config(number), hash_of(number), ["odd sizes"])
     store.promote(*key, config(number), rendered(number), reason=f"won {number}", time_ms=1.5, noise=0.01)
 
 
@@ -155,12 +161,12 @@ class StoreConformance:
     # What is in flight
 
     def test_add_lands_what_was_in_flight(self, store: Store) -> None:
-        store.begin(1, *KEY, config(), "h0", "verify")
+        store.begin(1, *KEY, config(), hash_of(0), "verify")
         store.add(record())
         assert store.stats()["tables"]["in_flight"] == 0
 
     def test_the_living_are_not_interrupted(self, store: Store, reopen: Callable[..., Store]) -> None:
-        store.begin(1, *KEY, config(), "h0", "verify")
+        store.begin(1, *KEY, config(), hash_of(0), "verify")
         with reopen() as other:
             run = other.start_run(*KEY, {})
             assert other.interrupted(*KEY) == []
@@ -168,20 +174,20 @@ class StoreConformance:
 
     def test_another_machine_is_left_alone(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(ELSEWHERE) as other:
-            other.begin(1, *KEY, config(), "h0", "verify")
+            other.begin(1, *KEY, config(), hash_of(0), "verify")
         assert store.interrupted(*KEY) == []
 
     def test_a_process_id_used_again_is_another_process(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
             dead.stage(1, config(), "time")
         (found,) = store.interrupted(*KEY)
-        assert (found.config, found.source_hash, found.stage, found.attempts) == (config(), "h0", "time", 1)
+        assert (found.config, found.source_hash, found.stage, found.attempts) == (config(), hash_of(0), "time", 1)
         assert found.same_boot
 
     def test_a_first_death_is_tried_once_more(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
         run = store.start_run(*KEY, {})
         settled = store.settle(run, *KEY)
         assert [one.config for one in settled.again] == [config()]
@@ -189,11 +195,11 @@ class StoreConformance:
 
     def test_a_second_death_is_a_crash(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
         with reopen(DEAD) as dead:
             run = dead.start_run(*KEY, {})
             dead.settle(run, *KEY)
-            dead.begin(run, *KEY, config(), "h0", "verify")
+            dead.begin(run, *KEY, config(), hash_of(0), "verify")
         settled = store.settle(store.start_run(*KEY, {}), *KEY)
         assert [one.measurement.verdict for one in settled.given_up] == [Verdict.CRASHED]
         assert store.history(*KEY) == list(settled.given_up)
@@ -203,7 +209,7 @@ class StoreConformance:
         self, store: Store, reopen: Callable[..., Store]
     ) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
         for process in (DEAD, DEAD, REBOOTED):
             with reopen(process) as dead:
                 dead.settle(dead.start_run(*KEY, {}), *KEY)
@@ -212,7 +218,7 @@ class StoreConformance:
 
     def test_a_restart_of_the_machine_is_a_crash_at_once(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(REBOOTED) as before:
-            before.begin(1, *KEY, config(), "h0", "time", "family")
+            before.begin(1, *KEY, config(), hash_of(0), "time", "family")
         settled = store.settle(store.start_run(*KEY, {}), *KEY)
         (found,) = settled.given_up
         assert settled.again == ()
@@ -221,21 +227,21 @@ class StoreConformance:
 
     def test_settle_leaves_other_problems_alone(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
         other = replace(PROBLEM, m=1)
         settled = store.settle(store.start_run(SILICON, SOFTWARE, other, {}), SILICON, SOFTWARE, other)
         assert (settled.again, len(store.interrupted(*KEY))) == ((), 1)
 
     def test_settle_takes_a_candidate_once(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
-            dead.begin(dead.start_run(*KEY, {}), *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
+            dead.begin(dead.start_run(*KEY, {}), *KEY, config(), hash_of(0), "verify")
         settled = store.settle(store.start_run(*KEY, {}), *KEY)
         assert (len(settled.again), store.stats()["tables"]["in_flight"]) == (1, 1)
 
     def test_a_run_that_ends_in_order_blames_nobody(self, store: Store, reopen: Callable[..., Store]) -> None:
         with reopen(DEAD) as dead:
-            dead.begin(1, *KEY, config(), "h0", "verify")
+            dead.begin(1, *KEY, config(), hash_of(0), "verify")
             dead.finish_run(1, {})
         assert store.interrupted(*KEY) == []
 
@@ -276,19 +282,19 @@ class StoreConformance:
     def test_a_promotion_over_what_was_raced_goes_through(self, store: Store) -> None:
         rest: dict[str, Any] = {"reason": "won", "time_ms": 1.0, "noise": 0.0}
         store.promote(*KEY, config(1), rendered(1), expected=None, checks=["odd sizes"], record=record(1), **rest)
-        found = store.promote(*KEY, config(2), rendered(2), expected="h1", checks=iter(["fresh"]), **rest)
+        found = store.promote(*KEY, config(2), rendered(2), expected=hash_of(1), checks=iter(["fresh"]), **rest)
         assert found.certificate is not None
         assert (found.config, found.certificate.checks, store.history()) == (config(2), ("fresh",), [record(1)])
         assert [line.checks for line in store.log()] == [("odd sizes",), ("fresh",)]
 
-    @pytest.mark.parametrize("expected", [None, "h2", "h7"])
+    @pytest.mark.parametrize("expected", [None, hash_of(2), hash_of(7)])
     def test_a_promotion_over_anything_else_changes_nothing(self, store: Store, expected: str | None) -> None:
         promote(store, 1)
         store.pin(*KEY, config(7), rendered(7), reason="known good")
         before = store.log(), store.champions(), store.snapshot.read_bytes()
         self._superseded(store, 3, expected)
         assert (store.log(), store.champions(), store.snapshot.read_bytes()) == before
-        assert (store.history(), store.certificate(*KEY, "h3")) == ([], None)
+        assert (store.history(), store.certificate(*KEY, hash_of(3))) == ([], None)
 
     def _superseded(self, store: Store, number: int, expected: str | None) -> None:
         checks, trial = ["odd sizes"], record(number)
@@ -307,27 +313,27 @@ class StoreConformance:
 
     def test_a_pin_is_not_what_was_raced(self, store: Store) -> None:
         store.pin(*KEY, config(7), rendered(7), reason="known good")
-        self._superseded(store, 1, "h7")
+        self._superseded(store, 1, hash_of(7))
         found = store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, expected=None)
         assert (found.config, found.pinned) == (config(7), True)
 
     def test_what_was_raced_may_be_withdrawn_meanwhile(self, store: Store) -> None:
         promote(store, 1)
         store.withdraw(*KEY, reason="wrong")
-        self._superseded(store, 2, "h1")
+        self._superseded(store, 2, hash_of(1))
 
     @pytest.mark.parametrize("stood", [True, False])
     def test_a_nominee_withdrawn_meanwhile_does_not_come_back(self, store: Store, stood: bool) -> None:
         promote(store, 1)
         if not stood:
             promote(store, 2)
-        store.withdraw(*KEY, reason="wrong", source_hash="h1")
-        self._superseded(store, 1, None if stood else "h2")
+        store.withdraw(*KEY, reason="wrong", source_hash=hash_of(1))
+        self._superseded(store, 1, None if stood else hash_of(2))
 
     def test_a_nominee_certified_since_its_withdrawal_may_come_back(self, store: Store) -> None:
         promote(store, 1)
         store.withdraw(*KEY, reason="wrong")
-        store.certify(*KEY, config(1), "h1", ["checked again"])
+        store.certify(*KEY, config(1), hash_of(1), ["checked again"])
         found = store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, expected=None)
         assert found.config == config(1)
 
@@ -338,7 +344,7 @@ class StoreConformance:
         assert [one.config for one in store.champions()] == [config(1)]
 
     def test_a_promotion_lands_its_candidate(self, store: Store) -> None:
-        store.begin(1, *KEY, config(1), "h1", "race")
+        store.begin(1, *KEY, config(1), hash_of(1), "race")
         store.promote(*KEY, config(1), rendered(1), reason="won", time_ms=1.0, noise=0.0, record=record(1))
         assert store.stats()["tables"]["in_flight"] == 0
 
@@ -378,12 +384,12 @@ class StoreConformance:
     def test_withdraw_takes_champion_and_certificate(self, store: Store) -> None:
         promote(store, 1)
         assert store.withdraw(*KEY, reason="wrong at 2x") is None
-        assert (store.champion(*KEY), store.certificate(*KEY, "h1")) == (None, None)
+        assert (store.champion(*KEY), store.certificate(*KEY, hash_of(1))) == (None, None)
 
     def test_withdraw_brings_back_the_certified_predecessor(self, store: Store) -> None:
         for number in (1, 2, 3):
             promote(store, number)
-        store.withdraw(*KEY, reason="wrong", source_hash="h2")
+        store.withdraw(*KEY, reason="wrong", source_hash=hash_of(2))
         found = store.withdraw(*KEY, reason="wrong")
         assert found is not None
         assert (found.config, found.certificate is not None) == (config(1), True)
@@ -403,14 +409,14 @@ class StoreConformance:
     def test_withdraw_of_another_source_leaves_the_champion(self, store: Store) -> None:
         promote(store, 1)
         promote(store, 2)
-        found = store.withdraw(*KEY, reason="wrong", source_hash="h1")
+        found = store.withdraw(*KEY, reason="wrong", source_hash=hash_of(1))
         assert found is not None
-        assert (found.config, store.certificate(*KEY, "h1")) == (config(2), None)
+        assert (found.config, store.certificate(*KEY, hash_of(1))) == (config(2), None)
 
     def test_withdraw_of_what_stood_once_is_in_the_log(self, store: Store) -> None:
         promote(store, 1)
         promote(store, 2)
-        store.withdraw(*KEY, reason="wrong", source_hash="h1")
+        store.withdraw(*KEY, reason="wrong", source_hash=hash_of(1))
         assert [(one.action, one.config) for one in store.log()][2:] == [("withdraw", config(1))]
 
     def test_withdraw_refuses_where_there_is_no_champion(self, store: Store) -> None:
@@ -451,7 +457,7 @@ class StoreConformance:
         then = datetime.now(UTC)
         promote(store, 1)
         store.rollback(then)
-        assert (store.champions(), store.certificate(*KEY, "h1") is not None) == ([], True)
+        assert (store.champions(), store.certificate(*KEY, hash_of(1)) is not None) == ([], True)
 
     def test_rollback_to_now_writes_nothing(self, store: Store) -> None:
         promote(store, 1)
@@ -476,16 +482,16 @@ class StoreConformance:
         assert (store.champions()[0].pinned, store_after) == (True, ["pin", "promote", "withdraw", "pin"])
 
     def test_certify_again_replaces_the_checks(self, store: Store) -> None:
-        store.certify(*KEY, config(1), "h1", ["odd sizes"])
-        store.certify(*KEY, config(1), "h1", ["odd sizes", "fresh build"])
-        found = store.certificate(*KEY, "h1")
+        store.certify(*KEY, config(1), hash_of(1), ["odd sizes"])
+        store.certify(*KEY, config(1), hash_of(1), ["odd sizes", "fresh build"])
+        found = store.certificate(*KEY, hash_of(1))
         assert found is not None
         assert found.checks == ("odd sizes", "fresh build")
 
     def test_a_certificate_is_of_one_software_and_source(self, store: Store) -> None:
-        store.certify(*KEY, config(1), "h1", ["odd sizes"])
-        assert store.certificate(SILICON, NEWER, PROBLEM, "h1") is None
-        assert store.certificate(*KEY, "h2") is None
+        store.certify(*KEY, config(1), hash_of(1), ["odd sizes"])
+        assert store.certificate(SILICON, NEWER, PROBLEM, hash_of(1)) is None
+        assert store.certificate(*KEY, hash_of(2)) is None
 
     # The whole
 

@@ -9,7 +9,7 @@ from collections import deque
 from itertools import count
 from typing import NamedTuple
 
-from tests.store_conformance import KEY, config, promote, record
+from tests.store_conformance import KEY, config, hash_of, promote, record
 from tuner.store import Store, open_store
 
 
@@ -30,7 +30,7 @@ def write(store: Store, seconds: float, first: int, most: int) -> int:
         if time.monotonic() > deadline or done >= most:
             return done
         number = first + done
-        store.begin(run, *KEY, config(number), f"h{number}", "time")
+        store.begin(run, *KEY, config(number), hash_of(number), "time")
         store.add(record(number, run=run))
         if done % 20 == 0:
             promote(store, number)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests import fakes
 from tests.fakes import FakeBench, config_of, small_family, tuned
 from tests.journal_conformance import baseline, miss
-from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, config, promote, record, rendered
+from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, config, hash_of, promote, record, rendered
 from tuner.cli.app import run
 from tuner.family import load_families
 from tuner.interchange import Imported, clblast, load, parse, write_header, write_lines, write_seeds, write_t4
@@ -99,7 +99,7 @@ def fill(store: Store) -> None:
     store.add(replace(record(1, run=second), software=NEWER))
     store.add_baseline(baseline(run=store.start_run(*KEY, {})))
     promote(store, 1)
-    store.certify(*KEY, config(5), "h5", ["odd sizes", "fresh build"])
+    store.certify(*KEY, config(5), hash_of(5), ["odd sizes", "fresh build"])
     store.add_misses([miss(3), miss(2, replace(PROBLEM, m=7))])
 
 
@@ -202,7 +202,7 @@ def faster(opened: Opened, tmp_path: Path) -> list[dict[str, Any]]:
     there.start_run(*KEY, {})
     fast = Measurement(Verdict.CORRECT, (0.1, 0.1, 0.1))
     there.add(replace(record(90), measurement=fast))
-    there.certify(*KEY, config(90), "h90", ["odd sizes"])
+    there.certify(*KEY, config(90), hash_of(90), ["odd sizes"])
     there.promote(*KEY, config(90), rendered(90), reason="won", time_ms=0.1, noise=0.01)
     return exported(there)
 
@@ -212,7 +212,7 @@ def test_another_machines_smaller_time_never_wins(full: Store, faster: list[dict
 
     def said() -> tuple[object, ...]:
         published = full.snapshot.read_bytes(), full.champions(), full.log()
-        return full.history(*KEY), full.fastest(*KEY, 3), full.certificate(*KEY, "h90"), published
+        return full.history(*KEY), full.fastest(*KEY, 3), full.certificate(*KEY, hash_of(90)), published
 
     before = said()
     assert taken(full, tmp_path, faster).added.trials == 1
@@ -270,6 +270,14 @@ def raw(line: int, text: str) -> Callable[[list[Any]], list[Any]]:
     return lambda rows: [text if number == line else row for number, row in enumerate(rows, 1)]
 
 
+def planted(line: int, **parts: Any) -> Callable[[list[Any]], list[Any]]:
+    """Something else under a hash that is known."""
+    return lambda rows: [
+        {**row, "rendered": {**row["rendered"], **parts}} if number == line else row
+        for number, row in enumerate(rows, 1)
+    ]
+
+
 def lacking(line: int, name: str) -> Callable[[list[Any]], list[Any]]:
     return lambda rows: [
         {k: v for k, v in row.items() if k != name} if number == line else row for number, row in enumerate(rows, 1)
@@ -309,6 +317,12 @@ def lacking(line: int, name: str) -> Callable[[list[Any]], list[Any]]:
         (changed(2, silicon={**vars(SILICON), "kind": "g" * 17}), "line 2: the kind of device is longer than 16"),
         (changed(16, rendered={}), "line 16: it has no 'source'"),
         (changed(16, source_hash="other"), "line 16: its source has another source_hash"),
+        (
+            planted(16, source="__kernel void gemm() { evil(); }"),
+            "line 16: its source, options or launches do not give",
+        ),
+        (planted(16, build_options="-cl-fast-relaxed-math"), "line 16: its source, options or launches do not give"),
+        (planted(16, scratch=[["packed", 65]]), "line 16: its source, options or launches do not give"),
         (changed(16, time_ms=1e-320), "line 16: .* is no time for"),
         (changed(16, certificate=[]), "line 16: "),
         (changed(17, checks="all"), "line 17: the list of checks is 'all', no list"),
@@ -473,9 +487,9 @@ def test_the_header_compiles_and_says_what_the_champions_are(full: Store, tmp_pa
     folder = tmp_path / "out"
     assert write_header(full, folder, anything) == (1, 1)
     about, build, launch = "NVIDIA|NVIDIA H200|580.159.04|64 96 128|1.5", "-cl-mad-enable", "gemm 96 8 3 packed=64"
-    said = f"{about}|tiled-efc31c93fd78.cl|{build}|tiled ts=1|{launch}"
+    said = f"{about}|tiled-f9db7af5aa72.cl|{build}|tiled ts=1|{launch}"
     assert compiled_and_run(folder).splitlines() == [said]
-    assert (folder / "tiled-efc31c93fd78.cl").read_text() == rendered(1).source
+    assert (folder / "tiled-f9db7af5aa72.cl").read_text() == rendered(1).source
 
 
 @needs_a_compiler
@@ -488,7 +502,7 @@ def test_the_header_of_nothing_compiles(opened: Opened, tmp_path: Path) -> None:
 def test_no_name_gets_out_of_its_string(tmp_path: Path) -> None:
     odd = 'a"; system("x"); //\\ */ ??/ \t\\ é 🙂 %s'
     silicon, software = Silicon(odd, odd, "gpu", 1, 1), Software(odd, odd, odd, odd)
-    options = Rendered("source", odd, rendered(1).steps, rendered(1).scratch, "h1")
+    options = Rendered("source", odd, rendered(1).steps, rendered(1).scratch, hash_of(1))
     champion = Champion(silicon, software, PROBLEM, Config.of(odd, {"a": odd}), options, 1.0, None, None, "", "")
     (tmp_path / HEADER).write_text(header([champion]), "ascii")
     said = compiled_and_run(tmp_path).split("|")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, SOFTWARE, config, promote, record, rendered
+from tests.store_conformance import KEY, NEWER, PROBLEM, SILICON, SOFTWARE, config, hash_of, promote, record, rendered
 from tests.test_lookup import DEVICE, Tiled
 from tuner.data import data_folder
 from tuner.lookup import Snapshot, lookup
@@ -81,8 +81,8 @@ def test_both_the_pinned_and_the_promoted_are_in_it(store: Store) -> None:
         lambda store: store.pin(*KEY, config(7), rendered(7), reason=""),
         lambda store: store.withdraw(*KEY, reason="wrong"),
         lambda store: store.withdraw(*KEY, reason="wrong", source_hash="never stood"),
-        lambda store: store.certify(*KEY, config(1), "h1", ["more checks"]),
-        lambda store: store.certify(SILICON, NEWER, PROBLEM, config(1), "h1", ["checks"]),
+        lambda store: store.certify(*KEY, config(1), hash_of(1), ["more checks"]),
+        lambda store: store.certify(SILICON, NEWER, PROBLEM, config(1), hash_of(1), ["checks"]),
     ],
 )
 def test_every_change_is_published(store: Store, change: object) -> None:
@@ -133,9 +133,9 @@ def test_a_snapshot_that_can_be_written_again_is_published(store: Store) -> None
 
 def test_a_certificate_revoked_and_not_published_is_noticed(store: Store) -> None:
     for number in (5, 6):
-        store.certify(*KEY, config(number), f"h{number}", ["checks"])
+        store.certify(*KEY, config(number), hash_of(number), ["checks"])
     before = text(store)
-    store.withdraw(*KEY, reason="wrong", source_hash="h5")
+    store.withdraw(*KEY, reason="wrong", source_hash=hash_of(5))
     right = text(store)
     store.snapshot.write_text(before)
     assert any("is not what the database says" in message for message in store.check())
@@ -277,7 +277,7 @@ def test_a_damaged_champion_is_left_out_with_a_message(two: str, old: str, new: 
 
 
 def test_a_source_that_was_changed_is_not_served(two: str) -> None:
-    found = read(two.replace("/* 1 */", "/* one */"))
+    found = read(two.replace("int number = 1;", "int number = -1;"))
     assert [entry.champion.config for entry in found.entries] == [config(2)]
     assert len(found.messages) == 2
 
@@ -406,7 +406,7 @@ def test_a_missing_snapshot_says_nothing_until_it_is_there(store: Store) -> None
 
 def test_what_is_damaged_is_told(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     promote(store, 1)
-    store.snapshot.write_text(text(store).replace("/* 1 */", "/* one */"))
+    store.snapshot.write_text(text(store).replace("number = 1;", "number = -1;"))
     assert Snapshot(store.snapshot).index.same_problem(SILICON, PROBLEM) == []
     assert "is damaged and was ignored" in caplog.text
 
@@ -454,7 +454,7 @@ def test_a_snapshot_with_a_table_and_one_without_answer_the_same(two: str, store
     [
         ('"config":{"ts":1}', '"config":{"ts":!}'),
         ('"time_ms":1.5', '"time_ms":-15'),
-        ("/* 1 */", "/* 3 */"),
+        ("number = 1;", "number = 3;"),
         ('"m":64', '"m":65'),
     ],
 )

@@ -33,6 +33,7 @@ from tests.store_conformance import (
     SOFTWARE,
     StoreConformance,
     config,
+    hash_of,
     promote,
     record,
     rendered,
@@ -375,12 +376,19 @@ def test_reading_makes_no_snapshot_and_no_copy(path: Path) -> None:
 # Upgrades
 
 
+OLD_TRIALS = [
+    replace(record(1), source_hash="h1"),
+    replace(record(2, Verdict.WRONG_RESULT, message="off by 5"), source_hash="h2"),
+]
+"""In every file of tests/data."""
+
+
 @pytest.mark.parametrize("number", [found.name[7:11] for found in sorted(DATA.glob("schema-*.db"))])
 def test_every_older_schema_is_brought_up_to_date(path: Path, number: str) -> None:
     """Each file in tests/data was written by the release that had that schema."""
     path.write_bytes((DATA / f"schema-{number}.db").read_bytes())
     with open_store(str(path), upgrade=True) as store:
-        assert store.history(*KEY) == [record(1), record(2, Verdict.WRONG_RESULT, message="off by 5")]
+        assert store.history(*KEY) == OLD_TRIALS
         assert [one.config for one in store.champions()] == [config(1)]
         assert (store.misses(), store.nights(), store.peaks(SILICON, SOFTWARE), store.check()) == ([], [], [], [])
 
@@ -398,7 +406,7 @@ def old(path: Path) -> Path:
 
 def test_an_old_file_is_brought_up_to_date(old: Path) -> None:
     with open_store(str(old), upgrade=True) as store:
-        assert store.history(*KEY) == [record(1), record(2, Verdict.WRONG_RESULT, message="off by 5")]
+        assert store.history(*KEY) == OLD_TRIALS
         assert [one.config for one in store.fastest(*KEY, 5)] == [config(1)]
         assert [one.config for one in store.champions()] == [config(1)]
         assert store.check() == []
@@ -508,7 +516,7 @@ def test_readers_and_writers_are_never_locked_out(path: Path) -> None:
     def write(first: int) -> None:
         with open_store(str(path), upgrade=True) as store:
             for number in range(first, first + 20):
-                store.begin(run, *KEY, config(number), f"h{number}", "time")
+                store.begin(run, *KEY, config(number), hash_of(number), "time")
                 store.add(record(number))
                 if number % 10 == 0:
                     promote(store, number)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from tuner.family import is_sound
 from tuner.interchange.lines import CERTIFICATE, CHAMPION, INFINITE, PORTFOLIO
 from tuner.interchange.reading import MOST_INT
 from tuner.model import CompilerInfo, Measurement, Record, Verdict, canonical_json
@@ -90,6 +91,8 @@ def _foreign(row: Mapping[str, Any], origin: str) -> Foreign:
         champion = champion_in(dict(row), key)
         if kind == CHAMPION and champion.rendered.source_hash != row["source_hash"]:
             raise ValueError("its source has another source_hash")
+        if kind == CHAMPION and not is_sound(champion.rendered):
+            raise ValueError("its source, options or launches do not give its source_hash: one was changed since")
         if champion.time_ms and not math.isfinite(key[2].gflops(champion.time_ms)):
             raise ValueError(f"{champion.time_ms!r} ms is no time for {key[2]}")
     body = {name: value for name, value in row.items() if name not in ("kind", "imported_from")}

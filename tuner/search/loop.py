@@ -161,7 +161,7 @@ class _Run:
                 self._best = record
 
     def _count_again(self, record: Record) -> None:
-        """Trials check less than a certificate: what the race or the certificate refused is no longer counted correct."""
+        """Trials check less than a certificate: what that, or the race, refused is no longer counted correct."""
         before, verdict = self._judged.get(record.source_hash), record.measurement.verdict
         if before is None or before is verdict:
             return
