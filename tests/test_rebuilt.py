@@ -37,7 +37,7 @@ def test_optuna_reads_back_what_was_written(tmp_path: Path) -> None:
         assert found.number == number and found.state == made.state and found.values == made.values
         assert found.params == made.params and found.distributions == made.distributions
         assert found.user_attrs == made.user_attrs and found.datetime_complete == made.datetime_complete
-    assert study.best_value == 1.0 and study.best_params["x"] == 8
+    assert study.best_value == 1.0 and study.best_params["x"] == 8 and study.metric_names == ["time (ms)"]
     assert len(optuna.load_study(study_name="two", storage=f"sqlite:///{path}").trials) == 3
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from functools import partial
@@ -115,9 +116,8 @@ def study(
     if json_output:
         print_json({"storage": str(out), "studies": sorted(groups), "trials": trials})
     else:
-        console().print(
-            f"{out}: {len(groups)} studies, {trials} trials; look at them with: optuna-dashboard sqlite:///{out}"
-        )
+        look = f"optuna-dashboard {shlex.quote(f'sqlite:///{out}')}"
+        console().print(f"{out}: {len(groups)} studies, {trials} trials; look at them with: {look}")
 
 
 def _problem(m: int | None, n: int | None, k: int | None, rest: tuple[str, bool, bool, int, str]) -> Problem | None:

@@ -22,6 +22,8 @@ from tuner.model import Record, Scalar, UserError
 
 DIGITS = 5
 """Significant digits of drawn numbers."""
+OBJECTIVE = "time (ms)"
+"""What Optuna and its dashboard call the value of a trial."""
 
 
 def rebuild(records: Iterable[Record]) -> Study:
@@ -101,7 +103,7 @@ def slices(study: Study, axes: Sequence[str]) -> dict[str, Any]:
     """Optuna's slice plot as Plotly's `data` and `layout`, in plain values. Needs plotly (the extra `report`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        figure = optuna.visualization.plot_slice(study, params=list(axes), target=_time, target_name="time (ms)")
+        figure = optuna.visualization.plot_slice(study, params=list(axes), target=_time, target_name=OBJECTIVE)
     drawn = json.loads(figure.to_json(), parse_float=lambda text: float(f"{float(text):.{DIGITS - 1}e}"))
     layout = drawn["layout"]
     layout.pop("template", None)
@@ -155,6 +157,7 @@ def _insert(connection: sqlite3.Connection, study: int, trials: Sequence[FrozenT
     (last,) = connection.execute("SELECT coalesce(max(trial_id), 0) FROM trials").fetchone()
     texts = {axis: distribution_to_json(one) for trial in trials for axis, one in trial.distributions.items()}
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _INSERTS}
+    rows["study_system_attributes"].append((study, "study:metric_names", json.dumps([OBJECTIVE])))
     for number, trial in enumerate(trials):
         id = last + 1 + number
         when = f"{trial.datetime_start:%Y-%m-%d %H:%M:%S.%f}"
@@ -170,6 +173,7 @@ def _insert(connection: sqlite3.Connection, study: int, trials: Sequence[FrozenT
 
 
 _INSERTS = {
+    "study_system_attributes": "INSERT INTO study_system_attributes (study_id, key, value_json) VALUES (?, ?, ?)",
     "trials": "INSERT INTO trials (trial_id, number, study_id, state, datetime_start, datetime_complete)"
     " VALUES (?, ?, ?, ?, ?, ?)",
     "trial_values": "INSERT INTO trial_values (trial_id, objective, value, value_type) VALUES (?, 0, ?, 'FINITE')",
