@@ -101,10 +101,9 @@ def _problem(one: Values) -> str:
 
 def _promoted(one: Values) -> str:
     new, gain = one["new"], one["gain"]
-    what = "the first champion here" if gain is None else f"{gain:+.1%} [{one['low']:+.1%}, {one['high']:+.1%}]"
+    what = one["reason"] if gain is None else f"{gain:+.1%} [{one['low']:+.1%}, {one['high']:+.1%}]"
     before = "" if one["old"] is None else f"{_config(one['old'])} → "
-    after = "" if new is None else _config(new)
-    return f"{_problem(one)}: {what}, {rate(one['gflops'])}: {before}{after}"
+    return f"{_problem(one)}: {what}, {rate(one['gflops'])}: {before}{_config(new)}"
 
 
 def _config(one: Values) -> str:

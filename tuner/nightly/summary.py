@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.family import Family
 from tuner.model import Config, Device, Problem
-from tuner.nightly.confirm import DISPROVED, NOT_SETTLED
+from tuner.nightly.confirm import SUSPECTED
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import NightClock
+from tuner.nightly.published import promotions, renewals
 from tuner.nightly.regress import FEWEST_NIGHTS, RECOVERED
 from tuner.nightly.search_step import plan_for
 from tuner.nightly.settings import NightSettings
@@ -92,6 +93,7 @@ def _device(
         return [result for step, result in steps.items() if step.startswith(f"{name} ")]
 
     searched, confirmed, renewed = stage("search"), stage("confirm"), stage("renew")
+    renewed = renewals(store, device, ledger.night, renewed)
     conditions = {step.partition(" ")[2]: result for step, result in steps.items() if step.startswith("condition ")}
     withdrawn = [
         {"problem": problem_json(event.problem), **config_json(event.config), "reason": event.reason}
@@ -106,7 +108,7 @@ def _device(
         "conditions": conditions,
         "software": _software(confirmed, conditions, settings.threshold),
         "withdrawn": withdrawn,
-        "promoted": [{"problem": r["problem"], **r["change"]} for r in searched if r.get("change")],
+        "promoted": promotions(store, device, ledger.night),
         "renewed": renewed,
         "regressions": regressions,
         "looks_slower": _looks_slower(confirmed, settings.threshold),
@@ -140,18 +142,17 @@ def _regressions(store: Store, device: Device, started: str) -> Values:
     return {
         "new": [_regression(r) for r in mine if r.closed is None and r.opened >= started],
         "open": [_regression(r) for r in mine if r.closed is None and r.opened < started],
-        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not _is_no_recovery(r)],
+        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not r.acknowledged],
     }
-
-
-def _is_no_recovery(found: Regression) -> bool:
-    return found.acknowledged or found.reason in (DISPROVED, NOT_SETTLED)
 
 
 def _looks_slower(confirmed: Sequence[Values], threshold: float) -> list[Values]:
     """Slower by the threshold, and not called a regression: within noise, or beside too short a history to tell."""
-    slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold and not r["regression"]]
-    return [{"settled": True, **r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in slow]
+    slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold]
+    unclaimed = [r for r in slow if r["regression"] in ("", SUSPECTED)]
+    return [
+        {"settled": r["regression"] != SUSPECTED, **r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in unclaimed
+    ]
 
 
 def _regression(found: Regression) -> Values:
