@@ -82,7 +82,7 @@ def _searches(lane: Lane, rivals: Rivals | None, later_s: float) -> None:
         if not rivals.race(problem, patience):
             break
     if lane.done("cross measured") is None:
-        cross_measure(lane, min(cross, lane.clock.left - end))
+        cross_measure(lane, min(cross, lane.clock.left - end), end)
 
 
 def _peaks(lane: Lane) -> None:

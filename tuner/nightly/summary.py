@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.family import Family
 from tuner.model import Config, Device, Problem
+from tuner.nightly.beside import libraries_beside, races_of_night
 from tuner.nightly.confirm import SUSPECTED
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import NightClock
@@ -18,7 +19,7 @@ from tuner.nightly.regress import FEWEST_NIGHTS, RECOVERED
 from tuner.nightly.search_step import plan_for
 from tuner.nightly.settings import NightSettings
 from tuner.nightly.words import config_json, device_json, problem_json
-from tuner.store import LIBRARY_PREFIX, Regression, Store
+from tuner.store import Regression, Store
 
 if TYPE_CHECKING:
     from tuner.nightly.night import LaneEnd
@@ -116,7 +117,7 @@ def _device(
         "searched": searched,
         "evaluated": sum(result["evaluated"] for result in searched),
         "failures": _failures(searched, renewed),
-        "baselines": stage("baseline"),
+        "baselines": races_of_night(store, device, ledger.night),
         "cross": steps.get("cross measured"),
         "due": _still_due(settings, store, device, families, searched),
         "champions": _champions(settings, store, device),
@@ -229,11 +230,7 @@ def _champions(settings: NightSettings, store: Store, device: Device) -> list[Va
         if champion.problem not in settings.problems:
             continue
         gflops = champion.problem.gflops(champion.time_ms) if champion.time_ms else None
-        libraries = {}
-        for record in store.baselines(champion.silicon, champion.software, champion.problem):
-            if record.measurement.time_ms is not None:
-                name = record.config.family.removeprefix(LIBRARY_PREFIX)
-                libraries[name] = champion.problem.gflops(record.measurement.time_ms)
+        records = store.baselines(champion.silicon, champion.software, champion.problem)
         found.append(
             {
                 "problem": problem_json(champion.problem),
@@ -244,7 +241,7 @@ def _champions(settings: NightSettings, store: Store, device: Device) -> list[Va
                 "gflops": gflops,
                 "certified": champion.certificate is not None,
                 "pinned": champion.pinned,
-                "libraries_gflops": libraries,
+                "libraries": libraries_beside(records, champion.rendered.source_hash),
             }
         )
     return found
