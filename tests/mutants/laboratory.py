@@ -148,10 +148,10 @@ class _Workbench:
         self._machine.device = replace(device, facts=facts)
         with _thresholds(sample.way):
             loaded = checker.load(sample.problem, sample.values, pad_rows=sample.pad_rows, kind=sample.kind)
-        loaded.expected = None
+        loaded.accepted.clear()
         first = checker.check(right, loaded, LAUNCH_S)
         if sample.way not in (Way.DEVICE, Way.FLAT):
-            loaded.expected = None
+            loaded.accepted.clear()
         by = _judge_of(loaded)
         return Judged(by, first, checker.check(candidate, loaded, LAUNCH_S))
 
@@ -166,5 +166,6 @@ def _thresholds(way: Way) -> AbstractContextManager[object]:
 
 
 def _judge_of(loaded: Loaded) -> str:
-    judge = loaded.reference.check if loaded.expected is None else loaded.expected
+    exact = loaded.accepted if loaded.reference.operands.values == "integers" else []  # floats are judged as well
+    judge = exact[0].c if exact else loaded.reference.check
     return type(judge).__name__ + ", rows" * (loaded.reference.rows is not None)

@@ -16,6 +16,7 @@ from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import (
+    CheckResult,
     Factors,
     Layout,
     Name,
@@ -40,6 +41,15 @@ _ZEROS = np.zeros(1, np.uint8)
 """Fills scratch that a kernel is promised to find all zeros."""
 
 
+@dataclass(frozen=True, eq=False)
+class Accepted:
+    """What came of a kernel and was judged right: another that leaves the very same bits is right too."""
+
+    c: Buffer | np.ndarray[Any, Any]
+    """C's whole buffer, guard zones included: on the device, or on the host if that is the device."""
+    result: CheckResult
+
+
 @dataclass
 class Loaded:
     """One set of operands in one layout on the device."""
@@ -54,8 +64,8 @@ class Loaded:
     """A and B on the host, by which other kinds of call find the same ones on the device; they may be let go."""
     before: Buffer | None = None
     """C as it is before each run, where the kernel reads it: copied on the device, not sent there for each run."""
-    expected: Buffer | np.ndarray[Any, Any] | None = field(default=None)
-    """C's whole buffer as a right kernel leaves it, once known: on the device, or on the host if that is the device."""
+    accepted: list[Accepted] = field(default_factory=list)
+    """Results that were judged right, the latest first."""
 
     @property
     def problem(self) -> Problem:

@@ -15,11 +15,12 @@ from tuner.family.bind import BoundRule
 from tuner.family.table import Costs, Rows, Table, extend
 
 ESTIMATE_ROWS = 4096
-SAMPLE_ROWS = 512
+KEPT_ROWS = 32768
+"""Rows kept at random while the size is estimated."""
+SAMPLE_ROWS, KEPT_OF_SAMPLE = 512, 8192
+"""Core rows that a sample begins with, and rows kept at random while it is extended, at least."""
 MOST_SAMPLE_ROWS = 2**16
 MOST_ATTEMPTS = 32
-KEPT_ROWS = 32768
-"""Rows kept at random while a sample is extended."""
 BEAM = 1024
 WIDEST_BEAM = 2**17
 
@@ -47,9 +48,9 @@ class CoreAndTail:
         It has no row at all if none was found.
         """
         parts = []
-        found, tried = 0, SAMPLE_ROWS
+        found, tried = 0, max(SAMPLE_ROWS, min(count, MOST_SAMPLE_ROWS))
         for _ in range(MOST_ATTEMPTS):
-            rows, _ = self._random_rows(rng, tried, max(KEPT_ROWS, 4 * count))
+            rows, _ = self._random_rows(rng, tried, max(KEPT_OF_SAMPLE, 4 * count))
             parts.append(rows.matrix[:, rng.permutation(len(rows))])
             found += len(rows)
             if found >= count or tried >= len(self._core):

@@ -24,7 +24,7 @@ from tuner.search.promote import SHORTLIST, Arena
 from tuner.search.proposer import Proposer
 from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
-from tuner.search.threads import one_thread
+from tuner.search.threads import undisturbed
 from tuner.store import Settled
 
 TOO_GOOD = 3.0
@@ -54,7 +54,7 @@ def tune(
     run in order; what was found is kept. `barred`, asked after the search, may say why the champion must not change
     now; `note` is kept with the run's settings.
     """
-    with one_thread():
+    with undisturbed():
         return _Run(problem, device, families, bench, store, budget, seed, observe, note or {}, seeds).run(barred)
 
 

@@ -16,7 +16,7 @@ from tuner.model import Config, UserError
 from tuner.search.promote import SHORTLIST, SHORTLIST_ROUNDS
 from tuner.search.recorded import RecordedSpace
 from tuner.search.rivals import SAMPLERS
-from tuner.search.threads import one_thread
+from tuner.search.threads import undisturbed
 
 Floats = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ class Replayed:
 
 def replay(space: RecordedSpace, settings: Settings, portfolio: Sequence[Config] = ()) -> Replayed:
     """Search `space` as often as the settings say, each time with another seed."""
-    with one_thread():
+    with undisturbed():
         runs = [_run(space, settings, list(portfolio), settings.seed + repeat) for repeat in range(settings.repeats)]
     return Replayed(np.array([fractions for fractions, _ in runs]), np.array([seconds for _, seconds in runs]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ STARTUP = 10
 """Random configurations to begin with, whatever a portfolio or history brings along: the model must see the whole."""
 BEST = 8
 """So many of the best so far, and of the most promising, have their neighbours among the candidates."""
-DRAWN = 16 * EACH_TIME
+DRAWN = 32 * EACH_TIME
+"""Random configurations drawn at once, which costs hardly more than drawing one."""
 STRAY = 0.1
 """Share of the proposals drawn at random throughout, the way out of a dead end that the model does not see."""
 
@@ -51,7 +53,7 @@ class ModelSampler(BaseSampler):
         self._model: Model | None = None
         self._configs: dict[int, Config] = {}
         """By the trial's number."""
-        self._drawn: list[Config] = []
+        self._drawn: deque[Config] = deque()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """One integer distribution for each axis with more than one choice."""
@@ -97,7 +99,7 @@ class ModelSampler(BaseSampler):
         assert self._model is not None
         model, candidates = self._model, self._candidates
         model.learn(known)
-        candidates.add(self._some())
+        candidates.add(self._some(EACH_TIME))
         candidates.add_neighbours(known.timed[index] for index in np.argsort(known.log_times, kind="stable")[:BEST])
         promise = model.promise(candidates.points)
         # The most promising may have neighbours that promise more: one step uphill.
@@ -111,16 +113,15 @@ class ModelSampler(BaseSampler):
         self._model = Model(features)
         self._candidates = Candidates(self._space, features, first, self._taken)
 
-    def _some(self) -> list[Config]:
-        """A few random configurations; drawn many at a time, which costs hardly more."""
-        if not self._drawn:
-            self._drawn = self._space.sample(self._rng, DRAWN)
-        some, self._drawn = self._drawn[:EACH_TIME], self._drawn[EACH_TIME:]
-        return some
+    def _some(self, count: int) -> list[Config]:
+        """A few random configurations, fewer where the space has no more."""
+        if len(self._drawn) < count:
+            self._drawn = deque(self._space.sample(self._rng, DRAWN))
+        return [self._drawn.popleft() for _ in range(min(count, len(self._drawn)))]
 
     def _draw(self) -> Config:
         """A random legal configuration that is not taken."""
-        for config in self._space.sample(self._rng, 8):
+        for config in self._some(8):
             if config not in self._taken:
                 return config
         point = {axis.name: self._rng.uniform(0, len(axis.values) - 1) for axis in self._space.axes}

@@ -67,14 +67,17 @@ class GaussianProcess:
             points = np.vstack([points, awaited])
             self._weights = np.concatenate([self._weights, np.zeros(len(awaited))])
             covariance = self._covariance(self._kernel(points, points))
-        self._points = points
-        self._inverse = np.linalg.inv(covariance)
+        self._points = points.astype(np.float32)
+        self._whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T.astype(np.float32)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at each point."""
-        kernel = self._kernel(points, self._points)
-        variance = math.exp(self._logs[-2]) - np.einsum("ij,ij->i", kernel @ self._inverse, kernel)
-        return kernel @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
+        """Mean and standard deviation at each point, of thousands: in single precision, which noise is far above."""
+        kernel = self._kernel(points.astype(np.float32), self._points)
+        white = kernel @ self._whitening
+        variance = math.exp(self._logs[-2]) - np.einsum("ij,ij->i", white, white)
+        return (kernel @ self._weights.astype(np.float32)).astype(np.float64), np.sqrt(
+            np.maximum(variance, 1e-6)
+        ).astype(np.float64)
 
     def _kernel(self, one: Floats, other: Floats) -> Floats:
         """signal * (1 + r + r^2 / 3) * exp(-r), r the scaled distance times sqrt(5); in place, for many."""
@@ -93,7 +96,7 @@ class GaussianProcess:
         return np.asarray(math.exp(self._logs[-2]) * np.exp(-reach) * (1.0 + reach) * (5.0 / 6.0))
 
     def _reach(self, one: Floats, other: Floats) -> Floats:
-        scale = np.exp(-self._logs[:-2]) * _SQRT5
+        scale = (np.exp(-self._logs[:-2]) * _SQRT5).astype(one.dtype)
         one, other = one * scale, other * scale
         squared = one @ (-2.0 * other.T)
         squared += (one * one).sum(axis=1)[:, None]
@@ -101,7 +104,9 @@ class GaussianProcess:
         return np.asarray(np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared))
 
     def _covariance(self, kernel: Floats) -> Floats:
-        return kernel + (math.exp(self._logs[-1]) + JITTER) * np.eye(len(kernel))
+        covariance = kernel.copy()
+        covariance.flat[:: len(kernel) + 1] += math.exp(self._logs[-1]) + JITTER
+        return covariance
 
     def _posterior(self, points: Floats, values: Floats) -> tuple[float, Floats]:
         """Logarithm of the posterior of the scales (up to a constant), and its gradient."""
