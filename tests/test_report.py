@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html.parser
+import importlib
 import json
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,14 @@ import pytest
 
 from synthetic_store import Size, make
 from tests.fakes import PROBLEM, SILICON, SOFTWARE, FakeBench, small_family, tuned
+from tuner import timing
 from tuner.cli.app import run
+from tuner.family import load_families
 from tuner.model import CompilerInfo, Config, Measurement, Record, Rendered, Silicon, Software, UserError, Verdict
 from tuner.report import build, pages, read_ladder, running, whole, write
+from tuner.report.changes import manifest_of
+from tuner.report.contents import read_contents
+from tuner.report.markdown import ROWS
 from tuner.report.numbers import UNKNOWN
 from tuner.report.site import replace_file
 from tuner.store import Store, open_store
@@ -48,6 +56,9 @@ class _Tables(html.parser.HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.scripts: list[str] = []
+        self.words: list[str] = []
+        """Of paragraphs, captions and logs, in order, without the foot."""
+        self._said: list[str] | None = None
         self._rows: list[list[str]] = []
         self._cell: list[str] | None = None
         self._script: list[str] | None = None
@@ -66,6 +77,8 @@ class _Tables(html.parser.HTMLParser):
             self.links.append(str(given["href"]))
         elif tag == "script":
             self._script = []
+        elif tag in ("p", "figcaption", "pre"):
+            self._said = []
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("td", "th") and self._cell is not None:
@@ -74,12 +87,19 @@ class _Tables(html.parser.HTMLParser):
         elif tag == "script" and self._script is not None:
             self.scripts.append("".join(self._script))
             self._script = None
+        elif tag in ("p", "figcaption", "pre") and self._said is not None:
+            self.words.append("".join(self._said))
+            self._said = None
+        elif tag == "footer":
+            self.words.pop()
 
     def handle_data(self, data: str) -> None:
         if self._cell is not None:
             self._cell.append(data)
         if self._script is not None:
             self._script.append(data)
+        if self._said is not None:
+            self._said.append(data)
 
 
 def _parsed(data: bytes) -> _Tables:
@@ -100,36 +120,97 @@ def _same(text: str, row: dict[str, Any], column: dict[str, Any]) -> bool:
     return found is not None and [float(one) for one in found.groups() if one] == wanted
 
 
-def test_json_html_and_markdown_show_the_same_numbers(big: Path) -> None:
-    with open_store(str(big), upgrade=False) as opened:
-        values = json.loads(whole(opened, "json", None)[0])
-        page = _parsed(whole(opened, "html", None)[0])
-        text = whole(opened, "md", None)[0].decode()
-    tables = list(_markdown_tables(text))
+@dataclass(frozen=True)
+class Formats:
+    """One report, of one moment, in three formats."""
+
+    values: dict[str, Any]
+    html: bytes
+    text: str
+
+
+@pytest.fixture(scope="module")
+def formats(big: Path, tmp_path_factory: pytest.TempPathFactory) -> Formats:
+    """With a ladder, and after a report before which one champion was not there and another was slower."""
+    module = importlib.import_module("tuner.report.whole")  # `tuner.report.whole` is the function
+    ladder = tmp_path_factory.mktemp("ladder") / "ladder.json"
+    with open_store(str(big), upgrade=False) as opened, pytest.MonkeyPatch.context() as patch:
+        facts = read_contents(opened, None).facts
+        before = {**manifest_of(facts), "trials": 100, "when": "2026-08-02T00:00:00+00:00"}
+        first, second, *_ = before["champions"]
+        before["champions"] = {name: one for name, one in before["champions"].items() if name != first}
+        before["champions"][second] = {**before["champions"][second], "config": "f x=1", "time_ms": 123.0}
+        _ladder(ladder, facts.devices[0].id.silicon, facts.devices[0].software)
+        patch.setattr(module, "read_contents", partial(read_contents, now=datetime(2026, 12, 1, tzinfo=UTC)))
+        made = [whole(opened, format, before, ladders=[read_ladder(ladder)])[0] for format in ("json", "html", "md")]
+    return Formats(json.loads(made[0]), made[1], made[2].decode())
+
+
+SECTIONS = {
+    *("glance", "changes", "devices", "nights", "problems", "reading"),
+    *("champions", "roofline", "sweep", "ladder", "drivers", "verdicts", "shapes", "asked"),
+}
+"""Of the pages about more than one problem; a device, or a type, has a section under its own name."""
+
+
+def _is_brief(path: str) -> bool:
+    """Whether Markdown has the page."""
+    return not path.startswith(("problem-", "regret-"))
+
+
+def test_json_html_and_markdown_show_the_same_numbers(formats: Formats) -> None:
+    page, tables = _parsed(formats.html), list(_markdown_tables(formats.text))
     compared = 0
-    for path, one in values["pages"].items():
+    for path, one in formats.values["pages"].items():
         for block in (block for section in one["sections"].values() for block in section if "table" in block):
-            shown = [page.tables[f"{path}--{block['table']}-table"][1:]]
-            if not path.startswith(("problem-", "regret-")):
+            shown = [page.tables.pop(f"{path}--{block['table']}-table")[1:]]
+            if _is_brief(path):
                 caption, rows = tables.pop(0)
                 assert caption == block["caption"]
                 shown.append(rows)
             assert len(shown[0]) == len(block["rows"]) and (
-                len(shown[-1]) == min(20, len(block["rows"])) or not shown[1:]
+                len(shown[-1]) == min(ROWS, len(block["rows"])) or not shown[1:]
             )
             for rows in shown:
                 for cells, row in zip(rows, block["rows"], strict=False):
                     for cell, column in zip(cells, block["columns"], strict=True):
                         assert _same(cell, row, column), (block["table"], column["key"], cell, row)
                         compared += column["kind"] not in ("text", "date")
-    assert compared > 500 and not tables
+    assert compared > 500 and not tables and not page.tables
+    assert {id for one in formats.values["pages"].values() for id in one["sections"]} >= SECTIONS
+
+
+def test_json_html_and_markdown_say_the_same_words_and_draw_the_same_figures(formats: Formats) -> None:
+    """Numbers stand in captions and sentences, too."""
+    page = _parsed(formats.html)
+    markdown = iter(_unescaped(formats.text).splitlines())
+    drawn = [json.loads(script) for script in page.scripts if script.startswith("{")]
+    for one in (found for path, found in formats.values["pages"].items() if _is_brief(path)):
+        for words in (one["title"], one["lead"], *(text for text, in_markdown in _said(one) if in_markdown)):
+            assert any(line.removeprefix("# ").removeprefix("## ") == words for line in markdown), words
+    said = [text for one in formats.values["pages"].values() for text in (one["lead"], *(t for t, _ in _said(one)))]
+    assert page.words == said and len(said) > 100
+    blocks = (block for one in formats.values["pages"].values() for some in one["sections"].values() for block in some)
+    figures = [{"data": block["data"], "layout": block["layout"]} for block in blocks if "figure" in block]
+    assert drawn == figures and len(figures) > 40
+
+
+def _said(page: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What a page says besides its lead, in order, and whether Markdown says it, too."""
+    for block in (block for section in page["sections"].values() for block in section):
+        if "table" in block:
+            yield block["caption"], True
+            if block["left_out"]:
+                yield f"{block['left_out']} further rows are not shown.", False
+        elif "figure" in block:
+            yield f"{block['title']}. {block['caption']}", False
+        else:
+            yield block["text"], "log" not in block
 
 
 def _markdown_tables(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Caption and rows, in order."""
-    plain = re.sub(r"\\([\\`*_\[\]|#])", lambda found: "\x00" if found[1] == "|" else found[1], text)
-    plain = plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    lines = plain.splitlines()
+    lines = _unescaped(text, bar="\x00").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("| ---"):
             rows = []
@@ -138,6 +219,11 @@ def _markdown_tables(text: str) -> Iterator[tuple[str, list[list[str]]]]:
                     break
                 rows.append([cell.strip().replace("\x00", "|") for cell in row.strip("|").split("|")])
             yield lines[number - 3], rows
+
+
+def _unescaped(text: str, bar: str = "|") -> str:
+    plain = re.sub(r"\\([\\`*_\[\]|#])", lambda found: bar if found[1] == "|" else found[1], text)
+    return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def test_a_folder_builds_once_and_then_only_what_changed(big: Path, tmp_path: Path) -> None:
@@ -307,8 +393,6 @@ def test_served_pages_follow_the_store_and_show_what_runs(store: Store) -> None:
     assert json.loads(served["live.json"])["running"] == []
     run = store.start_run(SILICON, SOFTWARE, PROBLEM, {"budget": {"evaluations": 4, "seconds": None}})
     good = Measurement(Verdict.CORRECT, (1.0,) * 5)
-    from datetime import UTC, datetime
-
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     store.add(Record(SILICON, SOFTWARE, PROBLEM, Config.of("f", x=1), good, "a" * 32, run, now))
     (one,) = json.loads(served["live.json"])["running"]
@@ -333,15 +417,38 @@ def test_the_command_writes_each_format(big: Path, tmp_path: Path, capsys: pytes
     assert run(["report", "--db", str(big), "--format", "pdf"]) == 2
 
 
-def test_a_ladder_stands_on_its_devices_page(store: Store, tmp_path: Path) -> None:
-    _fail(store)
+def test_a_share_of_peak_and_a_ratio_to_the_default_have_their_noise(store: Store) -> None:
+    default = next(iter(load_families().values())).defaults[0]
+    run = store.start_run(SILICON, SOFTWARE, PROBLEM, {})
+    slow, fast = (2.0, 2.0, 2.0, 2.1, 2.1, 2.2), (0.9, 1.0, 1.0, 1.0, 1.1)
+    for number, (config, samples) in enumerate([(default, slow), (Config.of("mine", x=1), fast)]):
+        good = Measurement(Verdict.CORRECT, samples)
+        record = Record(SILICON, SOFTWARE, PROBLEM, config, good, f"{number:032d}", run, f"2026-01-01T00:00:0{number}Z")
+        store.add(record)
+    best, rendered = Config.of("mine", x=1), Rendered("s", "", (), (), f"{1:032d}")
+    store.promote(SILICON, SOFTWARE, PROBLEM, best, rendered, reason="x", time_ms=1.0, noise=0.03)
+    store.set_peak(SILICON, SOFTWARE, "float32", "strict", 2 * PROBLEM.gflops(1.0), 0.04, "made up")
+    values = json.loads(whole(store, "json", None)[0])
+    (page,) = (page for path, page in values["pages"].items() if path.startswith("device-"))
+    (row,) = page["sections"]["champions"][-1]["rows"]
+    assert (row["of_peak"], row["of_peak_noise"]) == (50.0, 5.0)
+    wanted = 100 * math.hypot(*(timing.summarise(some).noise or 0 for some in (slow, fast)))
+    assert (row["default_ratio"], row["default_ratio_noise"]) == (2.05, round(wanted, 1))
+
+
+def _ladder(path: Path, silicon: Silicon, software: Software) -> None:
     step = {"verdict": "correct", "noise": 0.01, "of_library": {"ratio": 0.5, "low": 0.4, "high": 0.6}}
     rungs = [{**step, "name": "naive", "time_ms": 2.0, "gflops": 10.0}, {**step, "name": "late", "time_ms": None}]
     problem = {"m": 64, "n": 64, "k": 64}
-    device = {"silicon": {"key": SILICON.key}, "software": {"platform": SOFTWARE.platform}}
+    device = {"silicon": {"key": silicon.key}, "software": {"platform": software.platform}}
     head = {"device": device, "when": "2026-01-01T00:00:00", "dtype": "float32", "layout": "row", "library": "Lib"}
-    path = tmp_path / "ladder.json"
     path.write_text(json.dumps({**head, "sizes": [{"problem": problem, "rungs": rungs, "libraries": []}]}))
+
+
+def test_a_ladder_stands_on_its_devices_page(store: Store, tmp_path: Path) -> None:
+    _fail(store)
+    path = tmp_path / "ladder.json"
+    _ladder(path, SILICON, SOFTWARE)
     values = json.loads(whole(store, "json", None, ladders=[read_ladder(path)])[0])
     (page,) = [page for path, page in values["pages"].items() if path.startswith("device-")]
     figure, table = page["sections"]["ladder"]

@@ -157,6 +157,35 @@ def test_a_page_prints_and_redraws_in_other_colours(browser: Browser, site: Path
     page.close()
 
 
+def test_paper_is_white_and_holds_the_whole_of_a_plot(browser: Browser, site: Path) -> None:
+    page = browser.new_page(color_scheme="dark", viewport={"width": 1400, "height": 800})
+    page.goto((site / "index.html").as_uri())
+    _wait_until_drawn(page)
+    look = """() => [...document.querySelectorAll("figure")].map((figure) => [
+        figure.querySelector(".main-svg").clientWidth, getComputedStyle(figure.querySelector(".xtick text")).fill])"""
+    screen = page.evaluate(look)
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    paper = page.evaluate(look)
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    page.wait_for_timeout(300)
+    assert len(screen) > 1 and max(width for width, _ in paper) <= 690 < sum(width for width, _ in screen[:2])
+    assert {colour for _, colour in paper} == {"rgb(28, 33, 39)"} != {colour for _, colour in screen}
+    assert page.evaluate(look) == screen
+    page.close()
+
+
+def test_on_a_phone_half_of_a_plot_at_least_is_plot(browser: Browser, site: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    for address in _addresses(site):
+        page.goto(address)
+        _wait_until_drawn(page)
+        look = """() => [...document.querySelectorAll(".plot")].map((plot) => [plot.parentElement.id,
+            plot.querySelector(".bg, .xy rect").getBoundingClientRect().width / plot.clientWidth])"""
+        shares = page.evaluate(look)
+        assert [id for id, share in shares if share < 0.5] == [], address
+    page.close()
+
+
 def test_a_served_page_shows_what_runs(browser: Browser, tmp_path: Path) -> None:
     with open_store(str(tmp_path / "tuner.db"), upgrade=True) as store:
         run = store.start_run(SILICON, SOFTWARE, PROBLEM, {"budget": {"evaluations": 4, "seconds": None}})

@@ -7,7 +7,15 @@ import pytest
 from tuner.model import Config, Problem
 from tuner.report.labels import apart, slug
 from tuner.report.numbers import Kind, rounded, text_of
-from tuner.report.statistics import Convergence, by_axis_value, default_regret, geometric_mean, portfolio
+from tuner.report.statistics import (
+    Convergence,
+    by_axis_value,
+    default_regret,
+    geometric_mean,
+    mean_noise,
+    portfolio,
+    ratio_noise,
+)
 
 P = [Problem(n, 64, 64) for n in (64, 128, 256, 512)]
 A, B, C = (Config.of("f", x=x) for x in (1, 2, 3))
@@ -43,6 +51,12 @@ def test_convergence_keeps_the_least_so_far() -> None:
     assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0) and geometric_mean([]) is None
 
 
+def test_noises_that_are_independent_add_as_squares() -> None:
+    assert ratio_noise(0.03, 0.04) == pytest.approx(0.05) and ratio_noise(None, 0.04) is None
+    assert mean_noise([0.03, 0.04]) == pytest.approx(0.025)
+    assert mean_noise([0.03, None]) is None and mean_noise([]) is None
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [
@@ -51,6 +65,14 @@ def test_convergence_keeps_the_least_so_far() -> None:
         (9.9996, Kind.TIME, "10.00"),
         (0.95849, Kind.RATIO, "0.958"),
         (0.0049, Kind.PERCENT, "0.5"),
+        (1.0, Kind.PERCENT, "100.0"),
+        (2538 / 2539, Kind.PERCENT, "99.96"),
+        (199999 / 200000, Kind.PERCENT, "99.99"),
+        (1 / 2539, Kind.PERCENT, "0.04"),
+        (1e-6, Kind.PERCENT, "0.01"),
+        (-1e-6, Kind.PERCENT, "-0.01"),
+        (0.0, Kind.PERCENT, "0.0"),
+        (1.0004, Kind.PERCENT, "100.04"),
         (38, Kind.COUNT, "38"),
         (0.0, Kind.RATE, "0"),
         (None, Kind.RATE, "–"),

@@ -221,6 +221,17 @@ def test_what_is_not_certified_here_is_shown_and_not_served(client: TestClient, 
         assert "certified" in said and "exact" in said and SILICON.name in said
 
 
+def test_a_champion_of_a_family_the_server_lacks_names_the_option_that_brings_it(
+    serve: Callable[..., TestClient], publish: Publish, tmp_path: Path
+) -> None:
+    publish(3)
+    without = serve(families={"other": small_family(tmp_path, name="other")}, described=(DEVICE,))
+    said = refused(without.get("/v1/kernel", params=ASK), 409)
+    assert "'grid'" in said and "--family-dir" in said and "gemm-tuner tune" not in said
+    tuned_elsewhere = refused(without.get("/v1/kernel", params={**ASK, "m": 128}), 409)
+    assert "--family-dir" not in tuned_elsewhere and "gemm-tuner tune" in tuned_elsewhere
+
+
 def test_a_champion_of_another_driver_is_shown_and_not_served(
     serve: Callable[..., TestClient], publish: Publish
 ) -> None:
@@ -434,6 +445,23 @@ def test_a_question_that_makes_no_sense_is_refused(client: TestClient, publish: 
     publish(3)
     said = refused(client.get(f"{path}?{query}"), 400, 404, 409, 414, 422)
     assert "<script>" not in said or "'" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "words"),
+    [
+        ("/v1/lookup", "device=&m=1&n=1&k=1", "device is empty; give its name or a part of it, GET /v1/devices lists"),
+        ("/v1/lookup", "m=1&n=1&k=1", "device is missing; give its name or a part of it, GET /v1/devices lists"),
+        ("/v1/lookup", "device=Anvil&driver=&m=1&n=1&k=1", "driver is empty; leave it out, or give a version"),
+        ("/v1/lookup", "device=Anvil&m=0&n=1&k=1", "m should be a whole number from 1 to 2147483647; it is '0'."),
+        ("/v1/champions", "offset=-1", "offset should be a whole number from 0 to 2147483647; it is '-1'."),
+        ("/v1/champions", "limit=1001", "limit should be a whole number from 1 to 1000; it is '1001'."),
+        ("/v1/champions", "device=", "device is empty; give its name or a part of it, GET /v1/devices lists"),
+    ],
+)
+def test_a_refusal_says_what_to_do(client: TestClient, publish: Publish, path: str, query: str, words: str) -> None:
+    publish(3)
+    assert words in refused(client.get(f"{path}?{query}"), 422)
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "offset=-1", "device=Tongs", "limit=1&limit=2", "x=1"])

@@ -19,10 +19,8 @@ LOOKS = 3
 """Measurements of a champion that looks slower, before it is called so."""
 MOST_SHARE = 0.3
 """Part of the time left that confirmations may use; where a night does not get round, the next begins elsewhere."""
-LATER_S = 5.0
-"""Kept, for each champion that became slower, to build and measure it once more at the night's end."""
-DISPROVED = "as fast as before when it was looked at again at the end of the night"
-NOT_SETTLED = "it looked slower and was not looked at again"
+SUSPECTED, REFUSED = "suspected", "refused"
+"""Of a regression that was not looked at again yet, and of a champion that was withdrawn instead."""
 NOT_ITS_FAULT = (Verdict.UNSUPPORTED, Verdict.BAD_CLOCK)
 
 
@@ -36,14 +34,14 @@ class Case:
     comparison: Comparison | None = None
 
 
-def confirm(lane: Lane, problems: Sequence[Problem]) -> list[Case]:
+def confirm(lane: Lane, problems: Sequence[Problem]) -> None:
     """Measure the champions of `problems` again, the suspicious ones up to three times, and judge them.
 
-    Regressions are opened and closed in the store only if the machine is fit before and after. A champion that fails
-    twice is withdrawn. Returns the new regressions, for `look_later` to prove or disprove.
+    Regressions are suspected, and closed in the store, only if the machine is fit before and after; what is suspected
+    is for `look_later` to prove or disprove. A champion that fails twice is withdrawn.
     """
     if not problems:
-        return []
+        return
     clock = lane.clock.part(MOST_SHARE * lane.clock.left)
     champions, cases = lane.here(), []
     for problem in shares(problems, lane.ledger.night):
@@ -53,32 +51,32 @@ def confirm(lane: Lane, problems: Sequence[Problem]) -> list[Case]:
             case = _confirm(lane, champions[problem])
             if case is not None:
                 cases.append(case)
-    _look_again(lane, cases)
-    fit = lane.watch.look("confirmed").fit
-    return _judge(lane, cases, fit)
+    cases = _look_again(lane, cases)
+    _judge(lane, cases, lane.watch.look("confirmed").fit)
 
 
 def _confirm(lane: Lane, champion: Champion) -> Case | None:
     problem = champion.problem
     records = lane.store.history(lane.device.silicon, None, problem)
-    mine = [record for record in records if _same(record, champion)]
+    mine = [record for record in records if of_champion(record, champion)]
     tonight = _measured_tonight(lane, mine)
     if not tonight and champion.when >= lane.started:
         return None  # it was measured as it was published, tonight
     if not tonight:
-        measurement = _measure(lane, champion)
+        measurement = measure(lane, champion)
         if measurement.verdict is not Verdict.CORRECT:
-            _refuse(lane, champion, measurement)
+            refuse(lane, champion, measurement)
             return None
         tonight = [measurement]
     points = [point for point in map(point_of, tonight) if point is not None]
-    history = _history(lane, champion, mine)
+    history = history_of(lane, champion, mine)
     case = Case(champion, history, points)
     _compare(lane, case)
     return case
 
 
-def _same(record: Record, champion: Champion) -> bool:
+def of_champion(record: Record, champion: Champion) -> bool:
+    """Whether a record is one of the champion's, by source or by configuration."""
     return record.source_hash == champion.rendered.source_hash or record.config == champion.config
 
 
@@ -97,13 +95,7 @@ def _measured_tonight(lane: Lane, records: Sequence[Record]) -> list[Measurement
     return found["confirm"] or found["renew"][-1:]
 
 
-def _measure_later(lane: Lane, champion: Champion) -> Point | None:
-    if lane.out_of_time() or not lane.watch.recent().fit:
-        return None
-    return point_of(_measure(lane, champion, "later"))
-
-
-def _measure(lane: Lane, champion: Champion, stage: str = "confirm") -> Measurement:
+def measure(lane: Lane, champion: Champion, stage: str = "confirm") -> Measurement:
     """Measured and remembered; what fails is tried once more, for a busy machine is no fault of the champion's."""
     key, rendered = lane.key(champion.problem), champion.rendered
     family = lane.families.get(champion.config.family)
@@ -125,15 +117,17 @@ def _measure(lane: Lane, champion: Champion, stage: str = "confirm") -> Measurem
     return measurement
 
 
-def _refuse(lane: Lane, champion: Champion, measurement: Measurement) -> None:
+def refuse(lane: Lane, champion: Champion, measurement: Measurement) -> bool:
+    """Withdraw a champion that failed; False, and a person is told, if that was no fault of its own."""
     if measurement.verdict in NOT_ITS_FAULT:
         lane.attention.append(f"{champion.problem}: its champion could not be confirmed: {measurement.message}.")
-        return
+        return False
     why = f"{measurement.verdict} when it was confirmed: {measurement.message}"
     lane.store.withdraw(*lane.key(champion.problem), reason=why, source_hash=champion.rendered.source_hash)
+    return True
 
 
-def _history(lane: Lane, champion: Champion, records: Sequence[Record]) -> list[Point]:
+def history_of(lane: Lane, champion: Champion, records: Sequence[Record]) -> list[Point]:
     """What is known of a champion before tonight: on this software, else on the one before.
 
     The measurement that first made it the fastest of many is, for that reason, too fast, and left out. What a person
@@ -189,10 +183,11 @@ def close_replaced(lane: Lane) -> list[Regression]:
 
 
 def _compare(lane: Lane, case: Case) -> None:
-    case.comparison = _compared(lane, case.history, case.tonight)
+    case.comparison = compared(lane, case.history, case.tonight)
 
 
-def _compared(lane: Lane, history: Sequence[Point], tonight: Sequence[Point]) -> Comparison | None:
+def compared(lane: Lane, history: Sequence[Point], tonight: Sequence[Point]) -> Comparison | None:
+    """Tonight beside the history by the night's settings; None without a history."""
     problems = len(lane.settings.problems)
     return compare(history, tonight, threshold=lane.settings.threshold, problems=problems, drift=_drift(lane))
 
@@ -202,75 +197,44 @@ def _drift(lane: Lane) -> float:
     return 0.0 if lane.watch.software_changed else lane.watch.last.drift
 
 
-def _look_again(lane: Lane, cases: Sequence[Case]) -> None:
-    """Those that look slower once more, after all others, so that a bad moment does not decide."""
+def _look_again(lane: Lane, cases: Sequence[Case]) -> list[Case]:
+    """Those that look slower once more, after all others, so that a bad moment does not decide. Who failed is out."""
+    standing = list(cases)
     for _ in range(LOOKS - 1):
-        for case in cases:
+        for case in list(standing):
             doubtful = case.comparison is not None and case.comparison.suspicious
             if not doubtful or lane.out_of_time() or len(case.tonight) >= LOOKS:
                 continue
-            point = point_of(_measure(lane, case.champion))
-            if point is not None:
+            measurement = measure(lane, case.champion)
+            if measurement.verdict is not Verdict.CORRECT and refuse(lane, case.champion, measurement):
+                standing.remove(case)
+            elif (point := point_of(measurement)) is not None:
                 case.tonight.append(point)
                 _compare(lane, case)
+    return standing
 
 
-def _judge(lane: Lane, cases: Sequence[Case], fit: bool) -> list[Case]:
-    regressions, new = lane.store.regressions(), []
+def _judge(lane: Lane, cases: Sequence[Case], fit: bool) -> None:
+    regressions = lane.store.regressions()
     for case in cases:
         champion, found = case.champion, case.comparison
         result: Result = {"problem": problem_json(champion.problem), **config_json(champion.config), "judged": fit}
+        result["source_hash"] = champion.rendered.source_hash
         if found is not None:
             result |= {"before_ms": found.before_ms, "now_ms": found.now_ms}
             result |= {"factor": found.factor, "noise": found.noise, "looks": len(case.tonight), "nights": found.nights}
         standing = next((r for r in regressions if _about(r, champion)), None)
         if fit:
             result["regression"] = _claim(lane, case, standing)
-            if result["regression"] == "new":
-                new.append(case)
         lane.mark(f"confirm {champion.problem}", result)
-    return new
-
-
-def look_later(lane: Lane, cases: Sequence[Case]) -> None:
-    """New regressions once more, far in time from the first looks: all of those may have met one busy moment.
-
-    One stands only if its champion is still slower by half of what it was. Without time, or on a machine that is not
-    fit, it is closed as not settled: the next night looks again.
-    """
-    regressions = lane.store.regressions() if cases else []
-    for case in cases:
-        champion = case.champion
-        standing = next((r for r in regressions if _about(r, champion)), None)
-        step = f"confirm {champion.problem}"
-        result = lane.done(step)
-        if standing is None or result is None or case.comparison is None:
-            continue
-        point = _measure_later(lane, champion)
-        again = None if point is None else _compared(lane, case.history, [point])
-        if again is None:
-            lane.store.close_regression(standing.id, NOT_SETTLED)
-            lane.mark(step, {**result, "regression": "", "settled": False})
-        elif math.log(again.factor) < RECOVERED * math.log(case.comparison.factor):
-            lane.store.close_regression(standing.id, DISPROVED)
-            lane.mark(step, {**result, "regression": "", "now_ms": again.now_ms, "factor": again.factor})
 
 
 def _claim(lane: Lane, case: Case, standing: Regression | None) -> str:
-    """`new`, `open`, `recovered` or nothing; the store is told."""
-    champion, found = case.champion, case.comparison
-    key = lane.key(champion.problem)
+    """`suspected`, `open`, `recovered` or nothing; the store is told of what recovered."""
     if standing is not None:
         threshold = max(lane.settings.threshold, standing.noise)
         if recovered(standing.before_ms, case.tonight, threshold=threshold, drift=_drift(lane)):
             lane.store.close_regression(standing.id, "recovered")
             return "recovered"
         return "open"
-    if found is None or not found.regressed:
-        return ""
-    detail = "the driver changed" if lane.watch.software_changed else ""
-    times = (found.before_ms, found.now_ms, found.noise)
-    lane.store.open_regression(
-        *key, champion.config, champion.rendered.source_hash, lane.ledger.night, *times, detail=detail
-    )
-    return "new"
+    return SUSPECTED if case.comparison is not None and case.comparison.regressed else ""

@@ -17,12 +17,13 @@ FIRST = 2.0
 
 
 class Costs:
-    """The least time of each problem on one device, from what was measured there so far."""
+    """What each problem takes on one device, from what was measured there so far."""
 
     def __init__(self, store: Store, device: Device, compilers: int, problems: Iterable[Problem]) -> None:
         self._store, self._device, self._compilers = store, device, compilers
         self._verify_s: dict[Problem, float] = {}
         self._certify_s: dict[Problem, float] = {}
+        self._build_s: dict[Problem, float] = {}
         for problem in problems:
             self.learn(problem)
 
@@ -33,15 +34,20 @@ class Costs:
         if verified:
             self._verify_s[problem] = max(verified) / 1e3
             self._certify_s[problem] = expected_s(records, self._compilers)
+            self._build_s[problem] = max(record.measurement.compile_ms or 0.0 for record in records) / 1e3
+
+    def one_s(self, problem: Problem) -> float:
+        """Seconds to build and measure one configuration, the first on its problem; 0 if nothing is known."""
+        return FIRST * self._verified_s(problem) + self._build_s.get(problem, 0.0)
 
     def least_s(self, problem: Problem) -> float:
         """Seconds for a first candidate, a look at the fastest, and a certificate."""
-        if problem in self._verify_s:
-            verify, certify = self._verify_s[problem], self._certify_s[problem]
-        else:
-            verify = self._by_size(problem)
-            certify = CERTIFY_LEAST_S + VERIFICATIONS * verify
+        verify = self._verified_s(problem)
+        certify = self._certify_s.get(problem, CERTIFY_LEAST_S + VERIFICATIONS * verify)
         return max(LEAST_S, FIRST * verify + CERTIFY_MARGIN * certify)
+
+    def _verified_s(self, problem: Problem) -> float:
+        return self._verify_s[problem] if problem in self._verify_s else self._by_size(problem)
 
     def _by_size(self, problem: Problem) -> float:
         """A verification's seconds by the size of its operands, as that of the problem nearest in size; 0 without."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from tuner.model import Champion, Config, Measurement, Problem, Record, Rendered, Verdict
+from tuner.nightly.costs import Costs
 from tuner.nightly.lane import Lane
 from tuner.nightly.past import distance
 from tuner.nightly.plan import GAIN_A_DOUBLING, NEAREST_GAIN
@@ -56,8 +57,11 @@ def _worth(
     return 0.0 if math.isinf(near) else max(0.0, 1 - NEAREST_GAIN - GAIN_A_DOUBLING * near)
 
 
-def cross_measure(lane: Lane, seconds: float) -> None:
-    """Measure the portfolio's configurations where they were not, for at most `seconds`; they are ordinary trials."""
+def cross_measure(lane: Lane, seconds: float, keep_s: float) -> None:
+    """Measure the portfolio's configurations where they were not, for at most `seconds`; they are ordinary trials.
+
+    None is begun that would, by what its problem's took so far, end later than `keep_s` before the night does.
+    """
     champions = lane.here()
     problems = [problem for problem in lane.settings.problems if problem in champions]
     champions = {problem: champions[problem] for problem in problems}
@@ -71,10 +75,12 @@ def cross_measure(lane: Lane, seconds: float) -> None:
             if record.measurement.time_ms is not None:
                 times[record.config][problem] = record.measurement.time_ms
     chosen = portfolio(champions, times)
+    costs = Costs(lane.store, lane.device, lane.bench.compilers, problems)
     for problem in problems:
         missing = _missing(lane, problem, chosen, known[problem])
-        if missing and clock.left > 0 and not lane.out_of_time():
-            measured += _measure_all(lane, problem, missing, champions[problem], clock.left)
+        keep = keep_s + costs.one_s(problem)
+        if missing and clock.left > 0 and not lane.out_of_time(keep):
+            measured += _measure_all(lane, missing, champions[problem], clock.left, keep)
     lane.mark("cross measured", {"measured": measured, "portfolio": [config_json(config) for config in chosen]})
 
 
@@ -98,8 +104,9 @@ def _missing(
 
 
 def _measure_all(
-    lane: Lane, problem: Problem, missing: Sequence[tuple[Config, Rendered]], champion: Champion, seconds: float
+    lane: Lane, missing: Sequence[tuple[Config, Rendered]], champion: Champion, seconds: float, keep_s: float
 ) -> int:
+    problem = champion.problem
     clock, key = lane.clock.part(seconds), lane.key(problem)
     run = lane.store.start_run(*key, lane.note("cross"))
     builds = [(config, rendered, lane.bench.build(rendered)) for config, rendered in missing]
@@ -110,7 +117,7 @@ def _measure_all(
         except TimeoutError:
             lane.bench.cancel_builds()
             break
-        if clock.left <= 0 or lane.out_of_time():
+        if clock.left <= 0 or lane.out_of_time(keep_s):
             lane.bench.cancel_builds()
             break
         family = lane.families[config.family]

@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from tuner.model import Device, Problem
-from tuner.nightly.confirm import LATER_S, close_replaced, confirm, look_later
+from tuner.nightly.confirm import close_replaced, confirm
+from tuner.nightly.costs import Costs
 from tuner.nightly.cross import cross_measure
 from tuner.nightly.lane import Lane
+from tuner.nightly.later import look_later, seconds_of, suspected
 from tuner.nightly.peaks import armed, measure_peaks, missing
 from tuner.nightly.plan import Plan
 from tuner.nightly.rivals import Libraries, Rivals
@@ -39,14 +41,15 @@ def device_night(lane: Lane, open_libraries: Callable[[], Any]) -> None:
     plan = plan_of(lane)
     renew(lane, plan.renew)
     lane.ledger.tick()
-    slower = confirm(lane, list(plan_of(lane).confirm) if plan.renew else plan.confirm)
+    confirm(lane, list(plan_of(lane).confirm) if plan.renew else plan.confirm)
     with ExitStack() as resources:
         rivals = None
         if lane.settings.libraries != ():
             libraries = Libraries(open_libraries, background=not device.facts.shares_cores)
             rivals = Rivals(lane, resources.enter_context(libraries))
-        _searches(lane, rivals, LATER_S * len(slower))
-    look_later(lane, slower)
+        costs = Costs(lane.store, device, lane.bench.compilers, lane.here())
+        _searches(lane, rivals, seconds_of(lane, costs, suspected(lane)))
+    look_later(lane, costs)
     close_replaced(lane)
     lane.watch.look("end")
     lane.mark("condition end", _condition(lane))
@@ -79,7 +82,7 @@ def _searches(lane: Lane, rivals: Rivals | None, later_s: float) -> None:
         if not rivals.race(problem, patience):
             break
     if lane.done("cross measured") is None:
-        cross_measure(lane, min(cross, lane.clock.left - end))
+        cross_measure(lane, min(cross, lane.clock.left - end), end)
 
 
 def _peaks(lane: Lane) -> None:

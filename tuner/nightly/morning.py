@@ -101,10 +101,9 @@ def _problem(one: Values) -> str:
 
 def _promoted(one: Values) -> str:
     new, gain = one["new"], one["gain"]
-    what = "the first champion here" if gain is None else f"{gain:+.1%} [{one['low']:+.1%}, {one['high']:+.1%}]"
+    what = one["reason"] if gain is None else f"{gain:+.1%} [{one['low']:+.1%}, {one['high']:+.1%}]"
     before = "" if one["old"] is None else f"{_config(one['old'])} → "
-    after = "" if new is None else _config(new)
-    return f"{_problem(one)}: {what}, {rate(one['gflops'])}: {before}{after}"
+    return f"{_problem(one)}: {what}, {rate(one['gflops'])}: {before}{_config(new)}"
 
 
 def _config(one: Values) -> str:
@@ -157,15 +156,21 @@ def _failures(found: Values) -> list[str]:
 
 
 def _libraries(champions: Sequence[Values]) -> list[str]:
-    names = sorted({name for champion in champions for name in champion["libraries_gflops"]})
     said = []
-    for name in names:
-        beside = [c for c in champions if c["gflops"] and name in c["libraries_gflops"]]
-        ratios = [champion["gflops"] / champion["libraries_gflops"][name] for champion in beside]
-        if ratios:
-            mean = statistics.geometric_mean(ratios)
-            said.append(f"{name}: {mean:.2f} times its rate, geometric mean of {len(ratios)}")
+    for name in _raced_with(champions):
+        beside = [champion["libraries"][name] for champion in champions if name in champion["libraries"]]
+        paired = [one for one in beside if one["ratio"] is not None]
+        if not paired:
+            continue
+        mean = statistics.geometric_mean([one["ratio"] for one in paired])
+        before = sum(not one["of_champion"] for one in paired)
+        with_before = f", {before} of them with the champion before" if before else ""
+        said.append(f"{name}: {mean:.2f} times its rate in turns, geometric mean of {len(paired)}{with_before}")
     return said
+
+
+def _raced_with(champions: Sequence[Values]) -> list[str]:
+    return sorted({name for champion in champions for name in champion["libraries"]})
 
 
 def _defaults(found: Values | None) -> list[str]:
@@ -179,7 +184,7 @@ def _defaults(found: Values | None) -> list[str]:
 
 
 def _table(champions: Sequence[Values]) -> list[str]:
-    names = sorted({name for champion in champions for name in champion["libraries_gflops"]})
+    names = _raced_with(champions)
     head = ["problem", "rate", "noise", *(f"× {name}" for name in names), "configuration"]
     rows = [f"| {' | '.join(map(_safe, head))} |", f"|{'---|' * len(head)}"]
     for champion in champions:
@@ -192,8 +197,11 @@ def _table(champions: Sequence[Values]) -> list[str]:
 
 
 def _ratio(champion: Values, name: str) -> str:
-    theirs = champion["libraries_gflops"].get(name)
-    return f"{champion['gflops'] / theirs:.2f}" if theirs and champion["gflops"] else "-"
+    """Library's time / ours within rounds; rates may be of two clocks, and say nothing beside one another."""
+    beside = champion["libraries"].get(name)
+    if beside is None or beside["ratio"] is None:
+        return "-"
+    return f"{beside['ratio']:.2f}{'' if beside['of_champion'] else ' (champion before)'}"
 
 
 def _safe(text: str) -> str:

@@ -13,8 +13,6 @@ from tuner.baselines.compare import Opponent, Standing, compare
 from tuner.bench.messages import ContenderFailed
 from tuner.model import Config, Measurement, Problem, Record, Verdict, canonical_json
 from tuner.nightly.lane import Lane
-from tuner.nightly.ledger import Result
-from tuner.nightly.words import problem_json
 from tuner.store import LIBRARY_PREFIX
 
 ROUNDS = 7
@@ -130,29 +128,23 @@ class Rivals:
         self, problem: Problem, source_hash: str, standings: Sequence[Standing], ours_ms: tuple[float, ...]
     ) -> None:
         lane = self._lane
-        results = []
         for standing in standings:
             config = Config.of(_family(standing.name), version=standing.version)
             samples = tuple(ms for ms, _ in standing.pairs_ms)
             verdict = Verdict.CORRECT if samples else Verdict.LAUNCH_FAILED
             measurement = Measurement(verdict, samples, message=standing.failed or standing.how)
-            ours = [ms for _, ms in standing.pairs_ms]
-            extra = {"ours_ms": ours, "ours_source": source_hash, "how": standing.how, "rounds": len(ours_ms)}
+            extra = {
+                "name": standing.name,
+                "night": lane.ledger.night,
+                "ours_ms": [ms for _, ms in standing.pairs_ms],
+                "ours_source": source_hash,
+                "how": standing.how,
+                "rounds": len(ours_ms),
+            }
             when = datetime.now(UTC).isoformat()
             key = lane.key(problem)
             lane.store.add_baseline(Record(*key, config, measurement, "", 0, when, extra=canonical_json(extra)))
-            results.append(
-                {
-                    "library": standing.name,
-                    "version": standing.version,
-                    "failed": standing.failed,
-                    "gflops": problem.gflops(standing.time_ms) if standing.time_ms else None,
-                    "ratio": standing.ratio,
-                    "noise": standing.noise,
-                }
-            )
-        result: Result = {"problem": problem_json(problem), "libraries": results}
-        lane.mark(f"baseline {problem}", result)
+        lane.ledger.tick()
 
 
 def _family(name: str) -> str:

@@ -10,17 +10,17 @@ from functools import partial
 from typing import Any
 
 from tuner.family import Family, brief
-from tuner.model import Champion, Config, Device, Problem, Verdict
+from tuner.model import Config, Device, Problem, Verdict
 from tuner.nightly.costs import Costs
 from tuner.nightly.lane import Lane
+from tuner.nightly.later import suspected
 from tuner.nightly.ledger import Result
 from tuner.nightly.past import read_past
 from tuner.nightly.plan import LEAST_S, Due, Plan, allot, make_plan
 from tuner.nightly.settings import NightSettings
 from tuner.nightly.words import config_json, problem_json, rate
 from tuner.search import Budget, Outcome, Progress, tune
-from tuner.store import Store
-from tuner.store.reading import Reading
+from tuner.store import Regression, Store
 
 BARRED_S = 20.0
 """Half of this a search waits, at its end, for a machine that is slow at that moment: hot from the search, say."""
@@ -33,18 +33,25 @@ FEWEST_TRIALS = 8
 """Of one axis value, before it is said that it fails every time."""
 
 
-def plan_for(settings: NightSettings, store: Store, device: Device, families: Mapping[str, Family]) -> Plan:
-    """What is due on a device now; nothing is measured or changed."""
+def plan_for(
+    settings: NightSettings,
+    store: Store,
+    device: Device,
+    families: Mapping[str, Family],
+    suspected: Sequence[Regression] = (),
+) -> Plan:
+    """What is due on a device now; nothing is measured or changed. `suspected` count as regressions that are open."""
     champions = store.champions()
     hashes = {name: family.hash for name, family in sorted(families.items())}
     past = read_past(store, device, hashes, champions)
     misses = store.misses(device.silicon)
-    return make_plan(settings, device, champions, past, misses, store.regressions(), datetime.now(UTC))
+    regressions = [*store.regressions(), *suspected]
+    return make_plan(settings, device, champions, past, misses, regressions, datetime.now(UTC))
 
 
 def plan_of(lane: Lane) -> Plan:
     """What is due now."""
-    return plan_for(lane.settings, lane.store, lane.device, lane.families)
+    return plan_for(lane.settings, lane.store, lane.device, lane.families, suspected(lane))
 
 
 def renew(lane: Lane, problems: Sequence[Problem]) -> None:
@@ -131,7 +138,6 @@ def _without_champion(lane: Lane, plan: Plan, already: set[Problem]) -> list[Due
 def _search(lane: Lane, due: Due) -> bool:
     """One search; False if it was stopped or could not be made."""
     problem, budget = due.problem, lane.settings.budget
-    before = lane.store.champion(*lane.key(problem))
     trials: dict[Config, tuple[Verdict, str]] = {}  # the last word on each
 
     def observe(progress: Progress) -> None:
@@ -147,7 +153,7 @@ def _search(lane: Lane, due: Due) -> bool:
     outcome = tune(*arguments, seed=seed, observe=observe, barred=barred, note=note, seeds=lane.seeds)
     if outcome.stopped_by == "interrupted":
         return False
-    result = _result(lane, due, outcome, before)
+    result = _result(due, outcome)
     result["failures"] = _failures([(config, *said) for config, said in trials.items()], lane.families)
     lane.mark(f"search {problem}", result if earlier is None else _joined(earlier, result))
     lane.say(f"        {_line(result)}")
@@ -185,11 +191,11 @@ def _barred(lane: Lane, problem: Problem) -> str:
     return "" if condition.fit else f"the champion must not change now: {condition.words}"
 
 
-def _result(lane: Lane, due: Due, outcome: Outcome, before: Champion | None) -> Result:
+def _result(due: Due, outcome: Outcome) -> Result:
     problem, promotion = due.problem, outcome.promotion
     best = outcome.best
     time_ms = None if best is None else best.measurement.time_ms
-    result: Result = {
+    return {
         "problem": problem_json(problem),
         "reason": due.reason.value,
         "evaluated": outcome.evaluated,
@@ -200,25 +206,6 @@ def _result(lane: Lane, due: Due, outcome: Outcome, before: Champion | None) -> 
         "best_gflops": None if time_ms is None else problem.gflops(time_ms),
         "promoted": promotion.promoted,
         "promotion": promotion.reason,
-    }
-    if promotion.promoted:
-        after = lane.store.champion(*lane.key(problem))
-        result["change"] = _change(lane, problem, before, after)
-    return result
-
-
-def _change(lane: Lane, problem: Problem, before: Champion | None, after: Champion | None) -> Result:
-    """Old and new champion, and the gain with the interval that decided the race."""
-    runs = [run for run in Reading(lane.store).runs(problem) if run.settings.get("night") == lane.ledger.night]
-    races = [race for run in runs[-1:] for race in (run.summary or {}).get("races", ()) if race.get("decided")]
-    decided = races[-1]["decided"] if races and before is not None else {}
-    return {
-        "old": None if before is None else {**config_json(before.config), "time_ms": before.time_ms},
-        "new": None if after is None else {**config_json(after.config), "time_ms": after.time_ms, "noise": after.noise},
-        "gflops": None if after is None or after.time_ms is None else problem.gflops(after.time_ms),
-        "gain": decided.get("gain"),
-        "low": decided.get("low"),
-        "high": decided.get("high"),
     }
 
 

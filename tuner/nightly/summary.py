@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.family import Family
 from tuner.model import Config, Device, Problem
-from tuner.nightly.confirm import DISPROVED, NOT_SETTLED
+from tuner.nightly.beside import libraries_beside, races_of_night
+from tuner.nightly.confirm import SUSPECTED
 from tuner.nightly.ledger import Ledger
 from tuner.nightly.ports import NightClock
+from tuner.nightly.published import promotions, renewals
 from tuner.nightly.regress import FEWEST_NIGHTS, RECOVERED
 from tuner.nightly.search_step import plan_for
 from tuner.nightly.settings import NightSettings
 from tuner.nightly.words import config_json, device_json, problem_json
-from tuner.store import LIBRARY_PREFIX, Regression, Store
+from tuner.store import Regression, Store
 
 if TYPE_CHECKING:
     from tuner.nightly.night import LaneEnd
@@ -92,6 +94,7 @@ def _device(
         return [result for step, result in steps.items() if step.startswith(f"{name} ")]
 
     searched, confirmed, renewed = stage("search"), stage("confirm"), stage("renew")
+    renewed = renewals(store, device, ledger.night, renewed)
     conditions = {step.partition(" ")[2]: result for step, result in steps.items() if step.startswith("condition ")}
     withdrawn = [
         {"problem": problem_json(event.problem), **config_json(event.config), "reason": event.reason}
@@ -106,7 +109,7 @@ def _device(
         "conditions": conditions,
         "software": _software(confirmed, conditions, settings.threshold),
         "withdrawn": withdrawn,
-        "promoted": [{"problem": r["problem"], **r["change"]} for r in searched if r.get("change")],
+        "promoted": promotions(store, device, ledger.night),
         "renewed": renewed,
         "regressions": regressions,
         "looks_slower": _looks_slower(confirmed, settings.threshold),
@@ -114,7 +117,7 @@ def _device(
         "searched": searched,
         "evaluated": sum(result["evaluated"] for result in searched),
         "failures": _failures(searched, renewed),
-        "baselines": stage("baseline"),
+        "baselines": races_of_night(store, device, ledger.night),
         "cross": steps.get("cross measured"),
         "due": _still_due(settings, store, device, families, searched),
         "champions": _champions(settings, store, device),
@@ -140,18 +143,17 @@ def _regressions(store: Store, device: Device, started: str) -> Values:
     return {
         "new": [_regression(r) for r in mine if r.closed is None and r.opened >= started],
         "open": [_regression(r) for r in mine if r.closed is None and r.opened < started],
-        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not _is_no_recovery(r)],
+        "recovered": [_regression(r) for r in mine if (r.closed or "") >= started and not r.acknowledged],
     }
-
-
-def _is_no_recovery(found: Regression) -> bool:
-    return found.acknowledged or found.reason in (DISPROVED, NOT_SETTLED)
 
 
 def _looks_slower(confirmed: Sequence[Values], threshold: float) -> list[Values]:
     """Slower by the threshold, and not called a regression: within noise, or beside too short a history to tell."""
-    slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold and not r["regression"]]
-    return [{"settled": True, **r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in slow]
+    slow = [r for r in confirmed if r["judged"] and r.get("factor", 0.0) >= 1 + threshold]
+    unclaimed = [r for r in slow if r["regression"] in ("", SUSPECTED)]
+    return [
+        {"settled": r["regression"] != SUSPECTED, **r, "too_few_nights": r["nights"] < FEWEST_NIGHTS} for r in unclaimed
+    ]
 
 
 def _regression(found: Regression) -> Values:
@@ -228,11 +230,7 @@ def _champions(settings: NightSettings, store: Store, device: Device) -> list[Va
         if champion.problem not in settings.problems:
             continue
         gflops = champion.problem.gflops(champion.time_ms) if champion.time_ms else None
-        libraries = {}
-        for record in store.baselines(champion.silicon, champion.software, champion.problem):
-            if record.measurement.time_ms is not None:
-                name = record.config.family.removeprefix(LIBRARY_PREFIX)
-                libraries[name] = champion.problem.gflops(record.measurement.time_ms)
+        records = store.baselines(champion.silicon, champion.software, champion.problem)
         found.append(
             {
                 "problem": problem_json(champion.problem),
@@ -243,7 +241,7 @@ def _champions(settings: NightSettings, store: Store, device: Device) -> list[Va
                 "gflops": gflops,
                 "certified": champion.certificate is not None,
                 "pinned": champion.pinned,
-                "libraries_gflops": libraries,
+                "libraries": libraries_beside(records, champion.rendered.source_hash),
             }
         )
     return found

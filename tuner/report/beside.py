@@ -9,9 +9,9 @@ from tuner.model import Problem
 from tuner.report.blocks import Block, Cell, Column, Figure, Prose, Table
 from tuner.report.figures import axis, log_axis, numbers, points, thin, work_axis
 from tuner.report.gather import DeviceFacts
-from tuner.report.labels import device_name, device_page, problem_name, short
+from tuner.report.labels import device_name, device_page, drawn_names, problem_name, short
 from tuner.report.numbers import Kind, date_of
-from tuner.report.statistics import geometric_mean
+from tuner.report.statistics import geometric_mean, mean_noise
 
 NAMED = 40
 """Shapes up to which the figure names each; beyond that it shows them by the work they are."""
@@ -30,10 +30,10 @@ def paired(device: DeviceFacts, library: str) -> Ratios:
     return sorted(ratios, key=lambda one: (one[0], one[2]))
 
 
-def library_table(devices: Sequence[DeviceFacts]) -> Sequence[Block]:
-    """How champions stand beside each library, over all shapes raced."""
+def library_table(devices: Sequence[DeviceFacts], *, named: bool = True) -> Sequence[Block]:
+    """How champions stand beside each library, over all shapes raced; `named`: with the device of each row."""
     rows = [
-        _row(device, name, ratios)
+        _row(device, name, ratios, named)
         for device in devices
         for name in device.libraries
         if (ratios := paired(device, name))
@@ -41,33 +41,36 @@ def library_table(devices: Sequence[DeviceFacts]) -> Sequence[Block]:
     if not rows:
         return [Prose("No library was raced here in turns, so no ratio to one is given.")] if devices else []
     columns = [
-        Column("device", "device"),
+        *([Column("device", "device")] if named else []),
         Column("library", "library"),
         Column("version", "version"),
         Column("shapes", "shapes", Kind.COUNT),
         Column("mean", "geometric mean", Kind.RATIO),
         Column("faster", "ours at least as fast", Kind.COUNT, "shapes"),
         Column("worst", "least", Kind.RATIO),
-        Column("where", "at"),
+        Column("where", "on shape"),
         Column("last", "last raced", Kind.DATE, "UTC"),
     ]
-    caption = "Library's time / ours, over all shapes raced: above 1 ours is faster."
+    caption = (
+        "Library's time / ours in rounds in which both took turns, over all shapes raced: above 1 ours is faster."
+        " Least: the shape that is furthest behind."
+    )
     return [Table.of("libraries", caption, columns, rows)]
 
 
-def _row(device: DeviceFacts, library: str, ratios: Ratios) -> list[Any]:
+def _row(device: DeviceFacts, library: str, ratios: Ratios, named: bool) -> list[Any]:
     standings = [one for (_, name), one in device.standings.items() if name == library]
     worst, noise, where = ratios[0]
     return [
-        Cell(device_name(device.id), link=f"{device_page(device.id)}.html"),
+        *([Cell(device_name(device.id), link=f"{device_page(device.id)}.html")] if named else []),
         library,
         short(", ".join(sorted({one.version for one in standings}))),
         len(ratios),
-        geometric_mean([ratio for ratio, _, _ in ratios]),
+        Cell(geometric_mean([ratio for ratio, _, _ in ratios]), mean_noise([noise for _, noise, _ in ratios])),
         sum(ratio >= 1 for ratio, _, _ in ratios),
         Cell(worst, noise),
         problem_name(where),
-        date_of(max(one.record.when for one in standings)),
+        date_of(max(one.record.when for one in standings))[:10],
     ]
 
 
@@ -81,19 +84,20 @@ def ratio_figure(devices: Sequence[DeviceFacts]) -> Figure | None:
     ]
     if not groups:
         return None
-    everything = sorted((one for _, ratios in groups for one in ratios), key=lambda one: (-one[0], one[2]))
-    shapes = list(dict.fromkeys(problem_name(problem) for _, _, problem in everything))
+    everything = sorted((one for _, ratios in groups for one in ratios), key=lambda one: (one[0], one[2]))
+    names, alike = drawn_names({problem for _, _, problem in everything})
+    shapes = list(dict.fromkeys(names[problem] for _, _, problem in everything))
     reached = [1.0, *(ratio for ratio, _, _ in everything)]
     named = len(shapes) <= NAMED
-    traces = [_trace(name, ratios if named else thin(ratios, DRAWN), named) for name, ratios in groups]
-    over = "by shape, the worst on top" if named else "over the work of the shape"
+    traces = [_trace(name, ratios if named else thin(ratios, DRAWN), names, named) for name, ratios in groups]
+    over = "by shape, the least on top" if named else "over the work of the shape"
     count = _count(traces, everything)
-    caption = f"Library's time / ours {over}, with its 95 % interval; {count}. Right of 1 ours is faster."
+    caption = f"Library's time / ours {over}, with its 95 % interval; {count}. Right of 1 ours is faster.{alike}"
     heading = "library's time / ours"
     if named:
         layout = {
             "xaxis": log_axis(heading, reached),
-            "yaxis": axis("", type="category", categoryorder="array", categoryarray=shapes),
+            "yaxis": axis("", type="category", categoryorder="array", categoryarray=shapes[::-1]),
             "shapes": [_one("x")],
         }
         return Figure(
@@ -112,10 +116,10 @@ def _count(traces: Sequence[Mapping[str, Any]], everything: Ratios) -> str:
     return f"{drawn} ratios" if drawn == len(everything) else f"{drawn} of {len(everything)} ratios"
 
 
-def _trace(name: str, ratios: Ratios, named: bool) -> dict[str, Any]:
+def _trace(name: str, ratios: Ratios, shapes: Mapping[Problem, str], named: bool) -> dict[str, Any]:
     drawn = numbers([ratio for ratio, _, _ in ratios])
     spread = numbers([ratio * (noise or 0.0) for ratio, noise, _ in ratios])
-    names = [problem_name(problem) for _, _, problem in ratios]
+    names = [shapes[problem] for _, _, problem in ratios]
     bars = {"type": "data", "array": spread, "thickness": 1, "width": 2}
     if named:
         return points(name, drawn, names, error_x=bars, showlegend=True)

@@ -12,6 +12,7 @@ from tuner.report.blocks import Block, Cell, Column, Prose, Table
 from tuner.report.gather import Facts
 from tuner.report.labels import device_name, device_page, plain, problem_name, problem_page, settings
 from tuner.report.numbers import Kind, date_of
+from tuner.report.statistics import ratio_noise
 
 FORMAT = 1
 MOST = 50
@@ -80,7 +81,7 @@ def _rows(facts: Facts, before: Mapping[str, Any]) -> list[list[Any]]:
             name = Cell(problem_name(problem), link=f"{problem_page(problem)}.html")
             past, now = _time(old), (None if event is None else event.time_ms)
             noises = (None if old is None else old.get("noise"), None if event is None else event.noise)
-            gain = Cell(past / now if past and now else None, _both(noises))
+            gain = Cell(past / now if past and now else None, ratio_noise(*noises))
             shown = "–" if event is None else settings(event.config)
             before_cell, now_cell = Cell(past, noises[0]), Cell(now, noises[1])
             rows.append([name, device_name(device.id), _what(old, config), before_cell, now_cell, gain, shown])
@@ -90,11 +91,6 @@ def _rows(facts: Facts, before: Mapping[str, Any]) -> list[list[Any]]:
 def _time(old: Mapping[str, Any] | None) -> float | None:
     found = None if old is None else old.get("time_ms")
     return float(found) if isinstance(found, int | float) else None
-
-
-def _both(noises: tuple[Any, Any]) -> float | None:
-    """Of the ratio of two independent medians."""
-    return None if None in noises else math.hypot(*noises)
 
 
 def _what(old: Mapping[str, Any] | None, config: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.model import Problem, Software
 from tuner.report.beside import library_table, ratio_figure
 from tuner.report.blocks import Block, Cell, Column, Figure, Page, Prose, Section, Table
-from tuner.report.figures import axis, line, log_axis, marks, number, numbers, points
+from tuner.report.figures import axis, line, log_axis, marks, numbers, points
 from tuner.report.gather import DeviceFacts, Facts, Tuned, platform_name
 from tuner.report.labels import (
     device_name,
@@ -22,8 +22,10 @@ from tuner.report.labels import (
     settings,
     short,
 )
-from tuner.report.numbers import Kind, age_of, date_of
+from tuner.report.numbers import Kind, age_of, date_of, rounded, text_of
 from tuner.report.rungs import Ladder, ladder_blocks
+from tuner.report.statistics import ratio_noise
+from tuner.store import Peak
 
 ROWS = 520
 """Of the table of champions: as many as fit a page of 300 kB."""
@@ -57,15 +59,18 @@ def _is(ladder: Ladder, device: DeviceFacts) -> bool:
 
 def _peak_words(device: DeviceFacts) -> str:
     rates = [
-        f"{peak.dtype} {peak.math} {number(peak.value)} GFLOP/s ± {100 * peak.noise:.1f} % ({date_of(peak.when)})"
-        for peak in device.peaks
-        if peak.what == "gflops"
+        f"{peak.dtype} {peak.math} {_with_noise(peak, 'GFLOP/s')}" for peak in device.peaks if peak.what == "gflops"
     ]
     bandwidth = device.bandwidth
     if bandwidth is not None:
-        noise = f"± {100 * bandwidth.noise:.1f} %"
-        rates.append(f"memory {number(bandwidth.value)} GB/s {noise} ({date_of(bandwidth.when)})")
+        rates.append(f"memory {_with_noise(bandwidth, 'GB/s')}")
     return f"Measured peaks: {'; '.join(rates)}." if rates else "Its peaks were not measured."
+
+
+def _with_noise(peak: Peak, unit: str) -> str:
+    value = text_of(rounded(peak.value, Kind.RATE), Kind.RATE)
+    noise = text_of(rounded(peak.noise, Kind.PERCENT), Kind.PERCENT)
+    return f"{value} {unit} ± {noise} % ({date_of(peak.when)})"
 
 
 def served_gflops(tuned: Tuned) -> float | None:
@@ -75,9 +80,17 @@ def served_gflops(tuned: Tuned) -> float | None:
     return None if ms is None else tuned.problem.gflops(ms)
 
 
+def of_peak(device: DeviceFacts, tuned: Tuned) -> Cell:
+    """Its share of the device's measured peak, with the noise of both; unknown of another driver's champion."""
+    gflops, peak = served_gflops(tuned), device.peak(tuned.problem)
+    if gflops is None or peak is None or tuned.served is None or tuned.served.origin == "other_driver":
+        return Cell(None)
+    return Cell(gflops / peak.value, ratio_noise(tuned.served.event.noise, peak.noise))
+
+
 def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     published = [tuned for tuned in device.tuned.values() if tuned.served is not None]
-    blocks: list[Block] = list(library_table([device]))
+    blocks: list[Block] = list(library_table([device], named=False))
     rows = [_champion_row(facts, device, tuned) for tuned in published]
     if not rows:
         return [*blocks, Prose("Nothing is published for this device yet.")]
@@ -96,7 +109,8 @@ def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     ]
     caption = (
         "What a look-up serves: median rate by the device's clock ± half of its 95 % interval. Ratios to libraries are"
-        " times (above 1 ours is faster), paired in rounds by one clock; default / best by the device's clock."
+        " times (above 1 ours is faster), paired in rounds by one clock. Default / best: time of what an untuned device"
+        " is given / the best time measured, by the device's clock."
     )
     figure = ratio_figure([device])
     drawn = [replace(figure, wide=True)] if figure else []
@@ -106,18 +120,15 @@ def _champions(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
 def _champion_row(facts: Facts, device: DeviceFacts, tuned: Tuned) -> list[Any]:
     served, problem = tuned.served, tuned.problem
     assert served is not None
-    gflops, peak = served_gflops(tuned), device.peak(problem)
-    of_peak = None if gflops is None or peak is None or served.origin == "other_driver" else gflops / peak.value
+    gflops = served_gflops(tuned)
     event = served.event
     beside = [device.standings.get((problem, name)) for name in device.libraries]
-    best = None if tuned.present is None else tuned.present.best
-    default = None if tuned.default_ms is None or best is None else tuned.default_ms / best[1]
     return [
         Cell(problem_name(problem), link=f"{problem_page(problem)}.html"),
         Cell(gflops, event.noise),
-        of_peak,
+        of_peak(device, tuned),
         *(Cell(None if one is None else one.ratio, None if one is None else one.ratio_noise) for one in beside),
-        default,
+        Cell(tuned.default_ratio, tuned.default_noise),
         settings(event.config),
         served.origin,
         _certificate(served.certified, event.checks),
@@ -268,7 +279,13 @@ def _drivers(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     return [table, *_calibration(facts, device)]
 
 
-READINGS = {"kernel_ms": "kernel (ms)", "copy_gb_per_s": "copy (GB/s)", "sm_clock_mhz": "SM clock (MHz)"}
+READINGS = {"kernel_ms": "kernel (ms)", "copy_gb_per_s": "copy (GB/s)", "sm_clock_mhz": "clock (MHz)"}
+
+WHAT_IT_READS = {
+    "kernel_ms": "Time of one fixed kernel, before and during nights: where it changes, the machine does",
+    "copy_gb_per_s": "Bandwidth of one fixed copy, before and during nights: where it changes, the machine does",
+    "sm_clock_mhz": "The device's clock beside the fixed kernel",
+}
 
 
 def _calibration(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
@@ -286,7 +303,7 @@ def _calibration(facts: Facts, device: DeviceFacts) -> Sequence[Block]:
     figures = []
     for name in names:
         found = [(one.when, one.reading[name]) for one in mine if name in one.reading]
-        caption = f"{len(found)} calibrations of this device, driver changes marked."
+        caption = f"{WHAT_IT_READS[name]}; {len(found)} readings, driver changes marked."
         data = [points(name, [when for when, _ in found], numbers([value for _, value in found]))]
         layout = {"xaxis": axis("", type="date"), "yaxis": axis(READINGS[name]), **marks(changes)}
         figures.append(Figure(f"calibration-{name}", f"Calibration: {READINGS[name]}", caption, data, layout, 260))

@@ -108,16 +108,21 @@ def heat_map(
         "xgap": 1,
         "ygap": 1 if len(down) <= 60 else 0,
         "colorbar": {"title": {"text": unit, "side": "right"}, "thickness": 12},
-        "hovertemplate": "%{y}<br>%{x}<br>%{z:.3f}<extra></extra>",
-        **({"texttemplate": "%{z:.2f}"} if len(down) <= 40 and len(across) <= 12 else {}),
+        "hovertemplate": "%{y}<br>%{x}<br>%{z:.3r}<extra></extra>",
+        **({"texttemplate": "%{z:.3r}"} if len(down) <= 40 and len(across) <= 12 else {}),
     }
     many = len(down) > 60
     layout = {
-        "xaxis": axis("", side="top", type="category", showgrid=False, tickangle=0 if len(across) <= 3 else -30),
+        "xaxis": axis("", side="top", type="category", showgrid=False, tickangle=_turn(across)),
         "yaxis": axis("", autorange="reversed", type="category", showgrid=False, showticklabels=not many),
         "meta": {"unknown": True},
     }
     return Figure(id, title, caption, [trace], layout, height=min(900, 120 + max(8, 22 * len(down))), wide=True)
+
+
+def _turn(across: Sequence[str]) -> int:
+    """Degrees by which names above columns are turned, so that they do not run into each other."""
+    return 0 if len(across) <= 3 or max(map(len, across)) <= 3 else -30
 
 
 def marks(moments: Sequence[tuple[str, str]]) -> dict[str, Any]:

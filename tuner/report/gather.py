@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tuner import timing
 from tuner.model import Config, Device, Problem, Record, Silicon, Software, Verdict
 from tuner.report.standing import Standing, standing_of
+from tuner.report.statistics import ratio_noise
 from tuner.store import Calibration, Event, Miss, Night, Peak, Regression, Store
 from tuner.store.champions import Standing as Standings
 from tuner.store.champions import standings
@@ -48,6 +51,8 @@ class KeyFacts:
     verdicts: Mapping[Verdict, int] = field(hash=False)
     times: Mapping[Config, float] = field(hash=False)
     """ms of each configuration whose last word is a correct result."""
+    numbers: Mapping[Config, int] = field(hash=False)
+    """The trial that each of these times is of."""
     first: str
     last: str
 
@@ -76,8 +81,16 @@ class Tuned:
     served: Served | None
     default_ms: float | None
     """ms of the default on the device's present software, if it was measured there."""
+    default_noise: float | None
+    """Of default / best, as a fraction of it; None if it is not known, or if the default is the best."""
     present: KeyFacts | None
     """What was measured on the present software."""
+
+    @property
+    def default_ratio(self) -> float | None:
+        """default / best, on the present software."""
+        best = None if self.present is None else self.present.best
+        return None if self.default_ms is None or best is None else self.default_ms / best[1]
 
     @property
     def trials(self) -> int:
@@ -175,7 +188,7 @@ def gather(store: Store, now: str, families: Mapping[str, Family]) -> Facts:
     certified = {key: set(held) for key, held in reading.certificates().items()}
     standing = standings(events)
     defaults = _Defaults(families)
-    devices = tuple(tallies[id].facts(id, standing, certified, defaults) for id in sorted(tallies))
+    devices = tuple(tallies[id].facts(id, standing, certified, defaults, reading) for id in sorted(tallies))
     problems = sorted({problem for device in devices for problem in device.tuned})
     more = (tuple(store.nights()), tuple(store.misses()), tuple(store.regressions(open_only=False)))
     return Facts(now, store.url, devices, tuple(problems), tuple(events), *more, tuple(reading.calibrations()))
@@ -198,13 +211,13 @@ class _Defaults:
         self._families = families
         self._places: dict[Config, int | None] = {}
 
-    def time(self, problem: Problem, device: Device, times: Mapping[Config, float]) -> float | None:
-        """ms of the first declared default that was measured, of the family ranked highest that has one."""
+    def of(self, problem: Problem, device: Device, times: Mapping[Config, float]) -> Config | None:
+        """The first declared default that was measured, of the family ranked highest that has one."""
         found = [(config, place, ms) for config, ms in times.items() if (place := self._place(config)) is not None]
         ranked = (
-            (-self._families[one.family].rank(problem, device), one.family, place, ms) for one, place, ms in found
+            (-self._families[one.family].rank(problem, device), one.family, place, ms, one) for one, place, ms in found
         )
-        return min(ranked)[3] if found else None
+        return min(ranked)[4] if found else None
 
     def _place(self, config: Config) -> int | None:
         """Which default of its family it is; an older record may lack axes added since."""
@@ -263,19 +276,22 @@ class _Tally:
         standing: Mapping[Key, Standings],
         certified: Mapping[Key, set[str]],
         defaults: _Defaults,
+        reading: Reading,
     ) -> DeviceFacts:
         for peak in () if self.seen else self.peaks:
             self.seen[peak.software].append(peak.when)
         softwares = sorted(self.seen, key=lambda software: min(self.seen[software]))
         present = max(self.seen, key=lambda software: max(self.seen[software]))
         untuned = Device(id.silicon, present, "")
+        present_of = {problem: found[present] for problem, found in self.keys.items() if present in found}
+        given = {problem: defaults.of(problem, untuned, here.times) for problem, here in present_of.items()}
+        noises = _default_noises(reading, present_of, given)
         tuned = {}
         for problem in sorted({*self.keys, *self.published}):
-            by_software = self.keys.get(problem, {})
-            here = by_software.get(present)
+            here, default = present_of.get(problem), given.get(problem)
             served = _served(id.silicon, problem, present, softwares, standing, certified)
-            default = None if here is None else defaults.time(problem, untuned, here.times)
-            tuned[problem] = Tuned(problem, by_software, served, default, here)
+            ms = None if here is None or default is None else here.times[default]
+            tuned[problem] = Tuned(problem, self.keys.get(problem, {}), served, ms, noises.get(problem), here)
         verdicts = Counter[Verdict]()
         for by_software in self.keys.values():
             for facts in by_software.values():
@@ -292,11 +308,34 @@ def _key_facts(lines: Sequence[TrialLine]) -> KeyFacts:
     """The last word on each source counts: what failed later has no time, however fast it seemed."""
     last = {line.source_hash: line for line in lines}
     times: dict[Config, float] = {}
+    numbers: dict[Config, int] = {}
     for line in last.values():
-        if line.time_ms is not None:
-            times[line.config] = min(line.time_ms, times.get(line.config, line.time_ms))
+        if line.time_ms is not None and line.time_ms < times.get(line.config, math.inf):
+            times[line.config], numbers[line.config] = line.time_ms, line.number
     verdicts = Counter(line.verdict for line in lines)
-    return KeyFacts(len(lines), verdicts, times, lines[0].when, lines[-1].when)
+    return KeyFacts(len(lines), verdicts, times, numbers, lines[0].when, lines[-1].when)
+
+
+def _default_noises(
+    reading: Reading, present: Mapping[Problem, KeyFacts], given: Mapping[Problem, Config | None]
+) -> dict[Problem, float]:
+    """Noise of default / best as a fraction, where the samples of both are there and they are not the same."""
+    pairs: dict[Problem, tuple[int, int]] = {}
+    for problem, here in present.items():
+        default, best = given[problem], here.best
+        if default is not None and best is not None and default != best[0]:
+            pairs[problem] = here.numbers[default], here.numbers[best[0]]
+    samples = reading.samples({number for pair in pairs.values() for number in pair})
+    noises = {number: _noise(found) for number, found in samples.items()}
+    both = {problem: ratio_noise(noises.get(one), noises.get(other)) for problem, (one, other) in pairs.items()}
+    return {problem: noise for problem, noise in both.items() if noise is not None}
+
+
+def _noise(samples: Sequence[float]) -> float | None:
+    try:
+        return timing.summarise(samples).noise
+    except ValueError:  # there are none, or one is no time
+        return None
 
 
 def _served(

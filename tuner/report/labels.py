@@ -61,6 +61,15 @@ def problem_name(problem: Problem) -> str:
     return f"{sizes.replace('x', '×')} {rest}"
 
 
+def drawn_names(problems: Collection[Problem]) -> tuple[dict[Problem, str], str]:
+    """Names short enough for a figure, and a sentence with what they leave out, for they have that in common."""
+    types = {problem.dtype for problem in problems}
+    if len(types) != 1:
+        return {problem: problem_name(problem) for problem in problems}, ""
+    (alike,) = types
+    return {problem: problem_name(problem).replace(f" {alike}", "", 1) for problem in problems}, f" All are {alike}."
+
+
 @cache
 def _families() -> BuiltIn:
     return BuiltIn()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tuner.report.blocks import Cell, Column, Figure, Log, Page, Prose, Table
 from tuner.report.numbers import Kind, text_of
 
-ROWS = 20
+ROWS = 25
 """Of each table; how many more there are is said below it."""
 
 _ESCAPED = str.maketrans({**{c: f"\\{c}" for c in "\\`*_[]|#"}, "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " "})

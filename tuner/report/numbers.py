@@ -22,7 +22,7 @@ class Kind(StrEnum):
     RATIO = "ratio"
     """Three significant digits."""
     PERCENT = "percent"
-    """Given as a fraction, shown and stored in percent with one decimal."""
+    """Given as a fraction, shown and stored in percent with one decimal; two where one would say 0 or 100."""
 
     @property
     def is_number(self) -> bool:
@@ -40,8 +40,18 @@ def rounded(value: float | int | None, kind: Kind) -> float | int | None:
     if kind is Kind.COUNT:
         return int(value)
     if kind is Kind.PERCENT:
-        return round(100 * value, 1) + 0.0
+        return _percent(100 * value)
     return significant(float(value), _DIGITS[kind])
+
+
+def _percent(value: float) -> float:
+    """Only what is 0 or 100 says so: one failure in thousands leaves less than all of them correct."""
+    found = round(value, 1)
+    if found not in (0, 100) or found == value:
+        return found + 0.0
+    if found and value < 100:
+        return min(round(value, 2), 99.99)
+    return math.copysign(max(round(abs(value), 2), 0.01), value)
 
 
 def significant(value: float, digits: int) -> float:
@@ -56,7 +66,7 @@ def text_of(value: float | int | None, kind: Kind) -> str:
     if kind is Kind.COUNT:
         return str(value)
     if kind is Kind.PERCENT:
-        return f"{value:.1f}"
+        return f"{value:.1f}" if value == round(value, 1) else f"{value:.2f}"
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(float(f"{value:.{_DIGITS[kind] - 1}e}"))))

@@ -34,7 +34,9 @@ def page(facts: Facts, changes: Sequence[Block]) -> Page:
         Section("reading", "How to read the numbers", tuple(Prose(text) for text in READING)),
     )
     store = facts.store if "://" in facts.store else Path(facts.store).name
-    lead = f"From {plain(store)}, {date_of(facts.now)} UTC."
+    last = max((tuned.last for device in facts.devices for tuned in device.tuned.values()), default="")
+    measured = f" Last measured {date_of(last)} UTC." if last else ""
+    lead = f"From {plain(store)}, {date_of(facts.now)} UTC.{measured}"
     return Page("index", "GEMM tuning report", lead, sections)
 
 
@@ -69,7 +71,7 @@ def _glance(facts: Facts) -> Sequence[Block]:
     without = sum(tuned.served is None for device in facts.devices for tuned in device.tuned.values())
     row = [
         *(len(facts.devices), len(facts.problems), len(served), certified, without, trials),
-        correct / trials if trials else None,
+        Cell(correct / trials if trials else None, link="failures.html"),
         sum(one.closed is None for one in facts.regressions),
         Cell(len(facts.misses), link="misses.html"),
     ]
@@ -79,7 +81,7 @@ def _glance(facts: Facts) -> Sequence[Block]:
     figures = [figure for figure in (ratio_figure(facts.devices), _rates(facts)) if figure is not None]
     if len(figures) == 1:
         figures = [replace(figures[0], wide=True)]
-    return [*blocks, *library_table(facts.devices), *figures]
+    return [*blocks, *figures, *library_table(facts.devices)]
 
 
 def _rates(facts: Facts) -> Figure | None:
@@ -149,7 +151,7 @@ def _devices(facts: Facts) -> Sequence[Block]:
         Column("share", "default > 10 % slower", Kind.PERCENT),
         Column("median", "median default / best", Kind.RATIO),
         Column("largest", "largest", Kind.RATIO),
-        Column("where", "at"),
+        Column("where", "on shape"),
         Column("last", "last trial", Kind.DATE, "UTC"),
     ]
     caption = (

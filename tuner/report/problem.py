@@ -9,6 +9,7 @@ from typing import Any
 from tuner import timing
 from tuner.model import Config, Problem, Record
 from tuner.report.blocks import Block, Cell, Column, Page, Prose, Section, Table
+from tuner.report.device import of_peak
 from tuner.report.gather import DeviceFacts, DeviceId
 from tuner.report.history import history_blocks
 from tuner.report.labels import device_name, device_page, in_order, problem_name, problem_page, settings, short
@@ -86,21 +87,20 @@ def _standing_row(problem: Problem, device: DeviceFacts, libraries: Sequence[str
     served = tuned.served
     ms = None if served is None else served.event.time_ms
     noise = None if served is None else served.event.noise
-    rate, peak = (None if ms is None else problem.gflops(ms)), device.peak(problem)
+    rate = None if ms is None else problem.gflops(ms)
     beside = [device.standings.get((problem, name)) for name in libraries]
-    best = None if tuned.present is None else tuned.present.best
     return [
         Cell(device_name(device.id), link=f"{device_page(device.id)}.html"),
         short(device.software.driver if served is None else served.event.software.driver),
         Cell(ms, noise),
         Cell(rate, noise),
-        rate / peak.value if rate and peak else None,
+        of_peak(device, tuned),
         *(Cell(None if one is None else one.ratio, None if one is None else one.ratio_noise) for one in beside),
-        tuned.default_ms / best[1] if tuned.default_ms and best else None,
+        Cell(tuned.default_ratio, tuned.default_noise),
         "–" if served is None else settings(served.event.config),
         tuned.trials,
         "–" if served is None else served.origin,
-        "–" if served is None else date_of(served.event.when),
+        "–" if served is None else date_of(served.event.when)[:10],
     ]
 
 

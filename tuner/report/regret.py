@@ -10,7 +10,7 @@ from tuner.model import Config, Problem
 from tuner.report.blocks import Block, Cell, Column, Page, Prose, Section, Table
 from tuner.report.figures import heat_map
 from tuner.report.gather import DeviceFacts, Facts
-from tuner.report.labels import device_name, device_page, problem_name, problem_page, regret_page, settings
+from tuner.report.labels import device_name, device_page, drawn_names, problem_name, problem_page, regret_page, settings
 from tuner.report.numbers import Kind
 from tuner.report.statistics import UNCOVERED, Portfolio, portfolio
 
@@ -73,8 +73,10 @@ def _map(id: str, found: Portfolio) -> Sequence[Block]:
         f" {len(found.regrets) * len(found.configs)} pairs were not measured: they are grey.{some}"
         " The table below has the numbers."
     )
-    down = [problem_name(problem) for problem, _ in drawn]
+    names, alike = drawn_names([problem for problem, _ in drawn])
+    down = [names[problem] for problem, _ in drawn]
     values = [row for _, row in drawn]
+    caption += alike
     return [heat_map(f"map-{id}", "Shape regret", caption, _numbers(found), down, values, "time / best")]
 
 
@@ -130,6 +132,7 @@ def _devices(devices: Sequence[DeviceFacts]) -> Sequence[Block]:
             rows.append(
                 [Cell(device_name(ours.id), link=f"{device_page(ours.id)}.html"), name, len(found), middle, worst]
             )
+    drawn = [name.replace(", ", "<br>", 1) for name in names]
     caption = (
         "Median over shapes of: time on the device of the row of the configuration that won on the device of the column"
         " / best time there. Grey: no shape on which that was measured."
@@ -142,7 +145,7 @@ def _devices(devices: Sequence[DeviceFacts]) -> Sequence[Block]:
         Column("largest", "largest", Kind.RATIO),
     ]
     return [
-        heat_map("device-map", "Device regret", caption, names, names, medians, "time / best"),
+        heat_map("device-map", "Device regret", caption, drawn, drawn, medians, "time / best"),
         Table.of("device-regret", caption, columns, rows),
     ]
 

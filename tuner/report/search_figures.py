@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.model import Config, Problem, Record
 from tuner.report.blocks import Figure
-from tuner.report.figures import axis, bars, line, numbers, points, thin
+from tuner.report.figures import axis, bars, line, log_axis, numbers, points, thin
 from tuner.report.labels import apart
 from tuner.report.numbers import Kind, rounded, text_of
 from tuner.report.statistics import Convergence
@@ -52,7 +52,8 @@ def convergence_figures(id: str, problem: Problem, found: Convergence) -> list[F
     failures = sum(ms is None for ms in found.times_ms)
     best = found.best_ms[-1] if found.best_ms else None
     end = "nothing correct was found" if best is None else f"the best reached {_rate(problem.gflops(best))} GFLOP/s"
-    words = f"{len(evaluations)} evaluations, {failures} of them failures (crosses at 0); {end}."
+    some = f"{failures} of them failures (crosses at 0)" if failures else "all of them correct"
+    words = f"{len(evaluations)} evaluations, {some}; {end}."
     figures = []
     for name, title, x in (
         ("evaluations", "evaluations", evaluations),
@@ -166,8 +167,8 @@ def _slices(id: str, drawn: Mapping[str, Any], names: Sequence[str]) -> list[Fig
         panel = drawn["layout"][trace["xaxis"].replace("x", "xaxis")]
         name = panel["title"]["text"]
         across = {key: value for key, value in panel.items() if key not in ("anchor", "domain")}
-        layout = {"xaxis": across, "yaxis": axis("time (ms)", rangemode="tozero"), "showlegend": False}
+        layout = {"xaxis": across, "yaxis": log_axis("time (ms)", trace["y"]), "showlegend": False}
         data = [{**trace, "xaxis": "x", "yaxis": "y", "meta": "faint"}]
-        words = f"Every correct trial by its value of {name} (Optuna's slice plot)."
+        words = f"Every correct trial by its value of {name} (Optuna's slice plot); time is logarithmic."
         figures[name] = Figure(f"{id}-slice-{name}", f"Time by {name}", words, data, layout, 260)
     return [figures[name] for name in names if name in figures]

@@ -47,6 +47,17 @@ def geometric_mean(values: Sequence[float]) -> float | None:
     return math.exp(statistics.fmean(math.log(value) for value in values)) if values else None
 
 
+def ratio_noise(one: float | None, other: float | None) -> float | None:
+    """Of a ratio of two medians that were measured apart, from theirs, as fractions; None if one is not known."""
+    return None if one is None or other is None else math.hypot(one, other)
+
+
+def mean_noise(noises: Sequence[float | None]) -> float | None:
+    """Of a geometric mean of numbers that were measured apart, from theirs, as fractions; None if one is not known."""
+    known = [noise for noise in noises if noise is not None]
+    return math.hypot(*known) / len(known) if known and len(known) == len(noises) else None
+
+
 @dataclass(frozen=True)
 class Portfolio:
     """A few configurations chosen greedily to serve all shapes."""

@@ -13,7 +13,7 @@ from tuner.lookup.misses import Counter
 from tuner.lookup.snapshot import Listed
 from tuner.model import Champion, Config, Device, Problem, Rendered, Silicon, Software
 from tuner.service.asked import Listing, Question, Report
-from tuner.service.devices import Directory, FactsFrom, Known
+from tuner.service.devices import Directory, FactsFrom, Known, shown
 from tuner.service.settings import Settings
 from tuner.store.contents import ProblemKey
 from tuner.store.place import Place
@@ -103,11 +103,22 @@ class Answers:
             if answer.certified and is_sound(answer.rendered):
                 return Found(known, problem, answer), [_named(one) for one in passed]
             passed.append(answer)
-        best = passed[0]
         raise Uncertified(
             f"no kernel for {problem} is certified on {device.name} with driver {device.software.driver},"
-            f" and an unproven one is never served; the best answer has the origin {best.origin}. Run gemm-tuner tune"
-            " there for this product."
+            f" and an unproven one is never served; the best answer has the origin {passed[0].origin}."
+            f" {self._way_out(device, problem)}"
+        )
+
+    def _way_out(self, device: Device, problem: Problem) -> str:
+        """What to do where nothing can be served: a champion may be of a family that only whoever tuned it has."""
+        same = self.snapshot.index.same_problem(device.silicon, problem)
+        here = [one.champion.config.family for one in same if one.champion.software == device.software]
+        unknown = [family for family in here if family not in self._finder.families]
+        if not unknown:
+            return "Run gemm-tuner tune there for this product."
+        return (
+            f"Its champion is of the family {shown(unknown[0])}, which this server does not know: start it with"
+            " --family-dir and the folder that holds the family."
         )
 
     def counter(self, found: Found) -> Counter | None:

@@ -251,13 +251,24 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, ours)
 
 
+_KNOWN = {
+    "device": "give its name or a part of it, GET /v1/devices lists those known",
+    "driver": "leave it out, or give a version that GET /v1/devices lists",
+    "misses": "give those to count, as /openapi.json says",
+}
+"""What to do about one that is missing or empty."""
+
+
 def sentence_of(errors: Any) -> str:
     """The first of pydantic's errors in words."""
     first = errors[0]
     place = [str(part) for part in first["loc"] if part not in ("query", "body")]
     name = ".".join(place)[:80] or "the body"
+    known = _KNOWN.get(place[-1] if place else "", "see /openapi.json")
     if first["type"] == "missing":
-        return f"{name} is missing."
+        return f"{name} is missing; {known}."
+    if first["type"] == "string_too_short":
+        return f"{name} is empty; {known}."
     if first["type"] == "extra_forbidden":
         return f"there is no parameter {name!r}; see /openapi.json."
     if first["type"] == "json_invalid":

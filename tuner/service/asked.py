@@ -15,13 +15,11 @@ MOST_COUNT = 1_000_000
 MOST_LISTED = 1000
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: Any) -> int | None:
     """A query's text as a number only if it is nothing but digits; 10.0 is whole, too, as JSON schema has it."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}(\.0{1,10})?", value):
         return int(value.partition(".")[0])
-    if type(value) is int or (type(value) is float and value.is_integer()):
-        return int(value)
-    raise ValueError("should be a whole number")
+    return int(value) if type(value) is int or (type(value) is float and value.is_integer()) else None
 
 
 def _flag(value: Any) -> Any:
@@ -49,7 +47,14 @@ def _among(*choices: str) -> AfterValidator:
 def _from(least: int, most: int) -> Any:
     """A whole number in a range, as the document and the check have it."""
     limits = Field(ge=least, le=most)
-    return BeforeValidator(_whole, json_schema_input_type=Annotated[int, limits]), limits
+
+    def check(value: Any) -> int:
+        found = _whole(value)
+        if found is None or not least <= found <= most:
+            raise ValueError(f"should be a whole number from {least} to {most}")
+        return found
+
+    return BeforeValidator(check, json_schema_input_type=Annotated[int, limits]), limits
 
 
 Size = Annotated[int, *_from(1, 2**31 - 1)]

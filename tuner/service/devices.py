@@ -75,19 +75,19 @@ class Directory:
         """
         found = _fitting(text, self.all)
         if not found:
-            raise NotOne(f"no device is called {_shown(text)}; GET /v1/devices lists those known.", unknown=True)
+            raise NotOne(f"no device is called {shown(text)}; GET /v1/devices lists those known.", unknown=True)
         if driver is not None:
             before, found = found, [one for one in found if _is_driver(driver, one.device.software)]
             exact = [one for one in found if driver in (one.device.software.driver, one.device.software.key)]
             found = exact or found
             if not found:
                 there = _named(one.device.software.driver for one in before)
-                said = f"no driver {_shown(driver)} is known for {_shown(text)}; there is: {there}."
+                said = f"no driver {shown(driver)} is known for {shown(text)}; there is: {there}."
                 raise NotOne(said, unknown=True)
         silicons = {one.device.silicon for one in found}
         if len(silicons) > 1:
             there = _named(silicon.key for silicon in sorted(silicons))
-            raise NotOne(f"{_shown(text)} means more than one device; say which: {there}.", unknown=False)
+            raise NotOne(f"{shown(text)} means more than one device; say which: {there}.", unknown=False)
         return found[0] if len(found) == 1 else self._latest(found)
 
     def _latest(self, found: Sequence[Known]) -> Known:
@@ -110,7 +110,8 @@ def _is_driver(text: str, software: Software) -> bool:
     return text.casefold() in software.key.casefold()
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """A name as a sentence quotes it."""
     return repr(text if len(text) <= 60 else f"{text[:60]}...")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -171,6 +172,18 @@ class Reading:
         with self._store._read() as connection:
             query = select(compile_log).where(compile_log.c.hash.in_(sorted(hashes)))
             return {row.hash: row.text for row in connection.execute(query)}
+
+    def samples(self, numbers: Collection[int]) -> dict[int, tuple[float, ...]]:
+        """The raw samples in ms of these trials, by their number; damaged ones are left out."""
+        found: dict[int, tuple[float, ...]] = {}
+        wanted = sorted(numbers)
+        with self._store._read() as connection:
+            for start in range(0, len(wanted), _CHUNK):
+                query = select(trial.c.id, trial.c.samples).where(trial.c.id.in_(wanted[start : start + _CHUNK]))
+                for row in connection.execute(query):
+                    with suppress(*rows.UNREADABLE):
+                        found[row.id] = rows.samples_of(row.samples)
+        return found
 
     def fingerprints(self) -> dict[Problem, str]:
         """For each problem a text that changes whenever something about it is added, at the price of four counts."""

@@ -160,6 +160,11 @@ def config_columns(config: Config) -> dict[str, str]:
     return {"family": config.family, "config": canonical_json(config.as_dict())}
 
 
+def samples_of(packed: bytes) -> tuple[float, ...]:
+    """The samples in a column, in ms. Raises struct.error if it is damaged."""
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
+
+
 def config_of(row: Row[Any] | RowMapping) -> Config:
     """The configuration in a row. Raises ValueError if it is damaged."""
     mapping = row._mapping if isinstance(row, Row) else row
@@ -215,7 +220,7 @@ def record_of(row: Row[Any], key: Key) -> Record:
     compiler = CompilerInfo(row.registers, row.spill_bytes, row.local_bytes, row.log_text or "")
     measurement = Measurement(
         verdict=Verdict(row.verdict),
-        samples_ms=struct.unpack(f"<{len(row.samples) // 8}d", row.samples),
+        samples_ms=samples_of(row.samples),
         compile_ms=row.compile_ms,
         error_ratio=row.error_ratio,
         message=row.message,

@@ -3,15 +3,20 @@
 (() => {
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  const phone = matchMedia("(max-width: 46rem)");
 
-  function template() {
+  const NARROW = 480; // pixels of a plot below which its words must leave it room
+  const PAPER = { wide: 690, half: 330 }; // pixels of a plot on A4 or Letter
+
+  function template(narrow) {
     const axis = {
       gridcolor: css("--line"), linecolor: css("--soft"), zerolinecolor: css("--line"), tickcolor: css("--soft"),
       ticks: "outside", ticklen: 4, exponentformat: "none", showline: true, automargin: true, title: { standoff: 8, font: { size: 12 } },
+      tickfont: { size: narrow ? 10 : 12 },
     };
     return {
       layout: {
-        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 56, r: 16, t: 18, b: 44 },
+        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: narrow ? 40 : 56, r: narrow ? 8 : 16, t: 18, b: 44 },
         font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") },
         colorway: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => css(`--s${n}`)), xaxis: axis, yaxis: axis,
         hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--line"), font: { color: css("--ink") } },
@@ -21,7 +26,10 @@
       },
       data: {
         scatter: [{ marker: { size: 6 } }],
-        heatmap: [{ colorscale: [[0, css("--low")], [1, css("--high")]], colorbar: { outlinewidth: 0 } }],
+        heatmap: [{
+          colorscale: [[0, css("--low")], [1, css("--high")]], colorbar: { outlinewidth: 0 },
+          showscale: !narrow, textfont: { size: narrow ? 8.5 : 12 },
+        }],
       },
     };
   }
@@ -42,8 +50,9 @@
     });
   }
 
-  function layoutOf(drawing) {
-    const layout = { ...drawing.layout, template: template() };
+  function layoutOf(drawing, width, fixed) {
+    const layout = { ...drawing.layout, template: template(width < NARROW) };
+    if (fixed) layout.width = width;
     if (layout.meta && layout.meta.unknown) layout.plot_bgcolor = css("--unknown");
     return layout;
   }
@@ -54,14 +63,26 @@
     if (figure.dataset.drawn || !window.Plotly) return;
     figure.dataset.drawn = "yes";
     const drawing = JSON.parse(figure.querySelector("script").textContent);
-    window.Plotly.newPlot(figure.querySelector(".plot"), traces(drawing.data), layoutOf(drawing), CONFIG);
+    const plot = figure.querySelector(".plot");
+    window.Plotly.newPlot(plot, traces(drawing.data), layoutOf(drawing, plot.clientWidth), CONFIG);
   }
 
   function redraw() {
+    const paper = document.documentElement.classList.contains("paper");
     document.querySelectorAll("figure[data-drawn]").forEach((figure) => {
       const drawing = JSON.parse(figure.querySelector("script").textContent);
-      window.Plotly.react(figure.querySelector(".plot"), traces(drawing.data), layoutOf(drawing), CONFIG);
+      const plot = figure.querySelector(".plot");
+      const width = paper ? PAPER[figure.classList.contains("wide") ? "wide" : "half"] : plot.clientWidth;
+      window.Plotly.react(plot, traces(drawing.data), layoutOf(drawing, width, paper), CONFIG);
     });
+  }
+
+  // Paper has its own width, and is white whatever the screen is.
+  function print(begins) {
+    if (begins) document.querySelectorAll("figure").forEach(draw);
+    document.documentElement.classList.toggle("paper", begins);
+    redraw();
+    if (!begins) document.querySelectorAll("figure[data-drawn] .plot").forEach((plot) => window.Plotly.Plots.resize(plot));
   }
 
   function drawAll(figures) {
@@ -177,7 +198,9 @@
   document.querySelectorAll(".table").forEach(equip);
   drawAll(document.querySelectorAll("figure"));
   dark.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => document.querySelectorAll("figure").forEach(draw));
+  phone.addEventListener("change", redraw);
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   addEventListener("hashchange", openTarget);
   openTarget();
   if (document.body.dataset.live) {
