@@ -13,7 +13,7 @@ import pytest
 from tests.fakes import DEVICE
 from tuner.bench.checker import MOST_ACCEPTED_ON_HOST, Checker
 from tuner.bench.operands import Bound, Loaded
-from tuner.model import Facts, Problem
+from tuner.model import Problem
 from tuner.opencl.run import Machine
 from tuner.verify import Reference
 
@@ -28,7 +28,7 @@ class Memory:
     specialises_at_launch = False
 
     def __init__(self) -> None:
-        facts = replace(cast(Facts, DEVICE.facts), shares_cores=True, global_mem_bytes=2**30)
+        facts = replace(DEVICE.facts, shares_cores=True, global_mem_bytes=2**30)
         self.device = replace(DEVICE, facts=facts)
 
     def buffer(self, size: int, host: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
@@ -133,7 +133,7 @@ def test_a_wrong_result_beside_a_right_one_is_judged_and_is_wrong(judged: Any) -
     found, loaded = checker()
     assert check(found, loaded, forwards).ok
     assert not check(found, loaded, wrong).ok and judged.times == 2
-    assert not check(found, *[found.load(PROBLEM, "floats", pad_rows=False)], wrong).ok  # it was not remembered
+    assert not check(found, found.load(PROBLEM, "floats", pad_rows=False), wrong).ok  # it was not remembered
 
 
 def test_a_kernel_that_does_nothing_is_not_right_because_another_was() -> None:
