@@ -552,9 +552,10 @@ def test_told_to_stop_it_ends_in_order_and_the_next_goes_on(tmp_path: Path, stor
     assert any("going on with night" in line for line in night.said)
 
 
-def test_a_confirmation_that_was_shot_stays_in_no_flight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("evaluations", [3, None], ids=["searched on", "exhausted"])
+def test_a_confirmation_that_was_shot_stays_in_no_flight(tmp_path: Path, evaluations: int | None) -> None:
     place, problem = str(tmp_path / "tuner.db"), cubes(1)[0]
-    night, me = Night(tmp_path, [problem], budget=NightBudget(3600.0, 600.0, 3)), Process.current()
+    night, me = Night(tmp_path, [problem], budget=NightBudget(3600.0, 600.0, evaluations)), Process.current()
     with open_store(place, upgrade=True, process=Process("here", "boot", me.pid, me.started)) as store:
         night.run(store, NightBench())
         champion = store.champion(SILICON, SOFTWARE, problem)

@@ -99,6 +99,8 @@ def measure(lane: Lane, champion: Champion, stage: str = "confirm") -> Measureme
     """Measured and remembered; what fails is tried once more, for a busy machine is no fault of the champion's."""
     key, rendered = lane.key(champion.problem), champion.rendered
     family = lane.families.get(champion.config.family)
+    if any(candidate.source_hash == rendered.source_hash for candidate in lane.store.interrupted(*key)):
+        lane.store.forget_interrupted(*key, rendered.source_hash)
     run = lane.store.start_run(*key, lane.note(stage))
 
     def on_stage(doing: str) -> None:

@@ -101,6 +101,12 @@ def interrupted(connection: Connection, process: Process, key: Key) -> list[tupl
     return rows.readable(gone, read, "candidates in flight")
 
 
+def forget(connection: Connection, process: Process, key: Key, source_hash: str) -> None:
+    """An interrupted candidate of this source needs no second attempt and no verdict: it is known, and comes again."""
+    gone = [row.id for row, candidate in interrupted(connection, process, key) if candidate.source_hash == source_hash]
+    connection.execute(delete(in_flight).where(in_flight.c.id.in_(gone)))
+
+
 def _process_of(row: Row[Any]) -> Process:
     return Process(row.host, row.boot, row.pid, row.process_started)
 

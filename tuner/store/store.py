@@ -131,6 +131,11 @@ class Store(Journal):
         found = self._reads(lambda connection: flights.interrupted(connection, self._process, key))
         return [candidate for _, candidate in found]
 
+    def forget_interrupted(self, silicon: Silicon, software: Software, problem: Problem, source_hash: str) -> None:
+        """Commit that a source that was in flight when its tuner died is known, and about to be measured anew."""
+        key = (silicon, software, problem)
+        self._writes(lambda connection: flights.forget(connection, self._process, key, source_hash))
+
     def settle(self, run: int, silicon: Silicon, software: Software, problem: Problem) -> Settled:
         """Take interrupted candidates over for `run`: to be measured once more, last, or recorded as crashed."""
         return self._writes(
