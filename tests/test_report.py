@@ -65,6 +65,8 @@ class _Tables(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        if tag in ("td", "th", "tr", "tbody"):
+            self._end_cell()
         if given.get("id"):
             self.ids.append(str(given["id"]))
         if tag == "div" and given.get("class") == "table":
@@ -81,9 +83,8 @@ class _Tables(html.parser.HTMLParser):
             self._said = []
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th") and self._cell is not None:
-            self._rows[-1].append("".join(self._cell).strip())
-            self._cell = None
+        if tag == "table":
+            self._end_cell()
         elif tag == "script" and self._script is not None:
             self.scripts.append("".join(self._script))
             self._script = None
@@ -92,6 +93,11 @@ class _Tables(html.parser.HTMLParser):
             self._said = None
         elif tag == "footer":
             self.words.pop()
+
+    def _end_cell(self) -> None:
+        if self._cell is not None:
+            self._rows[-1].append("".join(self._cell).strip())
+            self._cell = None
 
     def handle_data(self, data: str) -> None:
         if self._cell is not None:

@@ -22,7 +22,7 @@ class Kind(StrEnum):
     RATIO = "ratio"
     """Three significant digits."""
     PERCENT = "percent"
-    """Given as a fraction, shown and stored in percent with one decimal; two where one would say 0 or 100."""
+    """Given as a fraction, shown and stored in percent with one decimal; more where that would say 0 or 100."""
 
     @property
     def is_number(self) -> bool:
@@ -49,9 +49,9 @@ def _percent(value: float) -> float:
     found = round(value, 1)
     if found not in (0, 100) or found == value:
         return found + 0.0
-    if found and value < 100:
-        return min(round(value, 2), 99.99)
-    return math.copysign(max(round(abs(value), 2), 0.01), value)
+    if found:
+        return min(round(value, 2), 99.99) if value < 100 else round(value, 2)
+    return math.copysign(max(significant(abs(value), 1), 1e-4), value)
 
 
 def significant(value: float, digits: int) -> float:
@@ -66,7 +66,7 @@ def text_of(value: float | int | None, kind: Kind) -> str:
     if kind is Kind.COUNT:
         return str(value)
     if kind is Kind.PERCENT:
-        return f"{value:.1f}" if value == round(value, 1) else f"{value:.2f}"
+        return f"{value:.1f}" if value == round(value, 1) else f"{value:.4f}".rstrip("0")
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(float(f"{value:.{_DIGITS[kind] - 1}e}"))))

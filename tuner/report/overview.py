@@ -182,7 +182,7 @@ def _device_row(facts: Facts, device: DeviceFacts) -> list[Any]:
         regret.shapes,
         regret.share,
         regret.median,
-        regret.largest,
+        Cell(regret.largest, None if regret.where is None else device.tuned[regret.where].default_noise),
         "–" if regret.where is None else problem_name(regret.where),
         date_of(last),
     ]

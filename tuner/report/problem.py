@@ -194,5 +194,5 @@ def _best_row(problem: Problem, record: Record, fastest: float, axes: Sequence[s
         ms / fastest,
         *([record.config.family] if several else []),
         *(str(values.get(axis, "–")) for axis in axes),
-        date_of(record.when),
+        date_of(record.when)[:10],
     ]

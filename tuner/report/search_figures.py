@@ -60,7 +60,10 @@ def convergence_figures(id: str, problem: Problem, found: Convergence) -> list[F
         ("seconds", "seconds of search, pauses between runs left out", found.seconds),
     ):
         caption = f"Best rate so far over {title}, with every trial: {words}"
-        layout = {"xaxis": axis(title, rangemode="tozero"), "yaxis": axis("GFLOP/s", rangemode="tozero")}
+        layout = {
+            "xaxis": axis(title.partition(",")[0], rangemode="tozero"),
+            "yaxis": axis("GFLOP/s", rangemode="tozero"),
+        }
         data = _convergence_traces(problem, found, x)
         figures.append(Figure(f"{id}-{name}", f"Convergence over {name}", caption, data, layout))
     return figures
