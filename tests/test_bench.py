@@ -739,3 +739,20 @@ def test_the_pool_leaves_a_core_unless_the_device_needs_all() -> None:
     assert worker_count(gpu, 64, 3 * 2**30) == 3
     assert worker_count(gpu, 64, 0) == 1
     assert worker_count(gpu, 64, plenty) == 8  # a quarter of 16 GiB, 512 MiB each
+
+
+def test_the_processes_of_a_bench_share_nvidias_cache_and_leave_the_users_alone(tmp_path: Path) -> None:
+    """The measuring process depends on what the pool has compiled, also where the user has switched the cache off."""
+    seen = []
+    for name in ("measurer-0", "compiler-1"):
+        told, cache = tmp_path / f"{name}.txt", tmp_path / name
+        cache.mkdir()
+        code = (
+            "import os, pathlib; from tuner.bench.devices import prepare_child; "
+            f"prepare_child(pathlib.Path({str(tmp_path / 'drivers')!r}), pathlib.Path({str(cache)!r})); "
+            f"open({str(told)!r}, 'w').write(os.environ['CUDA_CACHE_PATH'] + ' ' + os.environ['CUDA_CACHE_DISABLE'])"
+        )
+        environment = {**os.environ, "CUDA_CACHE_DISABLE": "1", "CUDA_CACHE_PATH": "/the/users"}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+        seen.append(told.read_text())
+    assert seen == [f"{tmp_path / 'nvidia'} 0"] * 2

@@ -48,13 +48,17 @@ class DeviceReport:
 
 
 def prepare_child(vendors: Path, cache: Path) -> None:
-    """In a child, before pyopencl is imported: which drivers there are, and a cache folder of its own.
+    """In a child, before pyopencl is imported: which drivers there are, and where compilers keep what they made.
 
-    PoCL's cache has races between processes. What the child prints goes to a file beside `cache`.
+    PoCL's cache has races between processes, so each has its own. NVIDIA's is shared by the processes of a bench, who
+    depend on it: its binaries are PTX, and the measuring process finds there what the pool has made of it. It is never
+    the user's own, which thousands of candidates would flood, or which may be off. What the child prints goes to a file
+    beside `cache`.
     """
     settle_in()
     catch_words(words_file(cache))
     os.environ["POCL_CACHE_DIR"] = str(cache)
+    os.environ["CUDA_CACHE_PATH"], os.environ["CUDA_CACHE_DISABLE"] = str(cache.parent / "nvidia"), "0"
     cache.mkdir(parents=True, exist_ok=True)
     drivers.install(vendors)
 
