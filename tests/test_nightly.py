@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import DEVICE, SILICON, SOFTWARE
-from tests.night_fakes import FakeLibrary, Night, NightBench, by_size, cubes, of_driver
+from tests.night_fakes import FakeLibrary, Night, NightBench, TimeOf, by_size, cubes, of_driver
 from tuner.model import Config, Measurement, Problem, Record, Verdict
 from tuner.nightly.costs import Costs
 from tuner.nightly.morning import lines, markdown
@@ -381,8 +381,8 @@ def test_what_a_problem_needs_is_known_from_its_trials_or_from_its_likes(tmp_pat
 class Slow(NightBench):
     """Every measurement takes half a minute of the night's clock, as one that verifies for half of that."""
 
-    def __init__(self, night: Night) -> None:
-        super().__init__()
+    def __init__(self, night: Night, time_of: TimeOf = by_size) -> None:
+        super().__init__(time_of)
         self._night = night
 
     def measure(self, *what: Any, **how: Any) -> Measurement:
@@ -409,6 +409,19 @@ def test_cross_measuring_begins_nothing_that_would_end_after_the_night(
         know(store, night, problem, Config.of("grid", x=number, y=1))
     summary = night.run(store, Slow(night))
     assert (device_of(summary)["cross"]["measured"], summary["night"]["seconds"] <= total_s) == (measured, True)
+
+
+@pytest.mark.parametrize(("total_s", "new", "unsettled"), [(130.0, 1, 0), (110.0, 0, 1)])
+def test_a_later_look_that_would_end_after_the_night_is_left_to_the_next(
+    tmp_path: Path, store: Store, total_s: float, new: int, unsettled: int
+) -> None:
+    (problem,) = cubes(1)
+    night = Night(tmp_path, [problem], budget=NightBudget(total_s, 600.0), retune=Retune(exhaust=False))
+    know(store, night, problem, Config.of("grid", x=2, y=1))
+    summary = night.run(store, Slow(night, lambda config, problem: 1.9))
+    found = device_of(summary)
+    assert (len(found["regressions"]["new"]), len(found["looks_slower"])) == (new, unsettled)
+    assert summary["night"]["seconds"] <= total_s
 
 
 def test_a_device_without_the_type_is_left_out(tmp_path: Path, store: Store) -> None:

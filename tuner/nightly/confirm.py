@@ -135,7 +135,8 @@ def history_of(lane: Lane, champion: Champion, records: Sequence[Record]) -> lis
     The measurement that first made it the fastest of many is, for that reason, too fast, and left out. What a person
     has accepted as the new normal starts a new history.
     """
-    before = [record for record in records[1:] or records if record.when < lane.started]
+    known = [record for record in records if record.when < lane.started]
+    before = known[1:] or known
     accepted = [r for r in lane.store.regressions(open_only=False) if r.acknowledged and _about(r, champion)]
     if accepted:
         since = accepted[-1].closed or ""
