@@ -21,7 +21,8 @@ from tuner.model import DTYPES, Config, Device, Facts, Problem, Rendered, Silico
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = load_families()
-OPTIONS = ("--data-races", "--uninitialized", "--max-errors", "20", "--num-threads", "1")
+OPTIONS = ("--data-races", "--uninitialized", "--max-errors", "20", "--num-threads", "1", "--local-mem-size", "65536")
+"""Twice what `simulated` has: the simulator counts the local memory of all kernels of a program for each of them."""
 Job = tuple[Problem, Rendered]
 
 pytestmark = pytest.mark.skipif(shutil.which("oclgrind") is None, reason="oclgrind is not installed")
