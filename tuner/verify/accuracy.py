@@ -87,7 +87,7 @@ class NoWorse:
         total = np.empty((len(row), len(columns)), np.float32)
         for matrix in np.unique(index):
             here = index == matrix
-            right = np.take(operands.right[matrix], columns, axis=1)  # row by row in memory, which an index would not be
+            right = np.take(operands.right[matrix], columns, axis=1)  # in memory row by row, unlike [:, columns]
             total[here] = strict_product(operands.left[matrix, row[here]], right)
         margin = RMS_MARGIN_OF_FEW if operands.values in ("wide", "outside") else RMS_MARGIN
         strict = Errors.of(total, reference[at], magnitude[at], DTYPES[p.dtype].unit_roundoff)
