@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from tests.fakes import DEVICE, PROBLEM, small_family, valley
 from tuner.family import load_family
 from tuner.model import Config, Verdict
 from tuner.search import candidates
+from tuner.search import sampler as sampling
 from tuner.search.candidates import Candidates
 from tuner.search.features import Features
-from tuner.search.promise import expected_improvement
-from tuner.search.sampler import STARTUP, ModelSampler
+from tuner.search.promise import Known, Outlook, expected_improvement
+from tuner.search.sampler import AWAITED_EACH, STARTUP, ModelSampler
 from tuner.search.space import Space
 from tuner.search.study import FamilySearch
 from tuner.search.surrogate import GaussianProcess
@@ -58,6 +60,26 @@ def test_the_process_learns_which_features_matter() -> None:
         process.condition(points, time_of(points))
         errors.append(np.abs(process.predict(new)[0] - time_of(new)).mean())
     assert errors[1] < 0.6 * errors[0]
+
+
+def test_to_believe_a_point_is_to_wait_for_it() -> None:
+    """The update of the variances is what conditioning on everything anew would bring."""
+    rng = np.random.default_rng(6)
+    points, many = rng.random((40, 5)), rng.random((300, 5))
+    values = rng.normal(size=40)
+    process = GaussianProcess(5)
+    process.fit(points, values)
+    process.condition(points, values, many[:3])
+    expected = process.expect(many[:200])
+    expected.join(process.expect(many[200:]))
+    before = expected.variance
+    for index in (17, 250, 18):
+        process.believe(expected, index)
+    process.condition(points, values, many[[0, 1, 2, 17, 250, 18]])
+    anew = process.expect(many)
+    assert np.allclose(expected.mean, anew.mean, atol=1e-4)
+    assert np.allclose(expected.variance, anew.variance, atol=1e-4) and np.all(expected.deviation > 0)
+    assert (before - expected.variance).max() > 0.1 and (before - anew.variance).min() > -1e-4
 
 
 def test_the_slope_of_the_posterior_is_its_slope() -> None:
@@ -111,8 +133,11 @@ def test_candidates_are_free_distinct_and_bounded(space: Space, monkeypatch: pyt
     assert every[0] not in pool.configs
     taken.add(pool.configs[7])
     chosen = pool.configs[8]
-    assert pool.choose(-np.abs(np.arange(len(pool.configs)) - 7.1)) == chosen
-    assert chosen not in pool.configs and len(pool.configs) <= 50
+    promise = -np.abs(np.arange(len(pool.configs)) - 7.1)
+    assert (pool.choose(promise), pool.choose(promise)) == (8, 6)
+    gone = {*pool.configs[6:9]}
+    pool.thin(promise)
+    assert not gone & {*pool.configs} and chosen in gone and 40 < len(pool.configs) == len(pool.points) <= 50
 
 
 def test_its_choices_are_far_better_than_chance(space: Space) -> None:
@@ -175,7 +200,7 @@ def test_what_hung_and_what_failed_come_back_from_history_as_that(space: Space) 
     assert isinstance(sampler, ModelSampler)
     known = sampler._known(search._study, -1)
     assert (known.timed, known.failed) == (configs[:1], configs[1:3])
-    assert (known.slow, known.pending) == (configs[1:2], configs[3:])
+    assert (known.slow, known.pending, known.unheard) == (configs[1:2], [], configs[3:])
     assert search.taken == set(configs) and known.log_times.tolist() == [pytest.approx(np.log(3.0))]
 
 
@@ -197,6 +222,44 @@ def test_proposals_ahead_are_spread_out(space: Space) -> None:
     ahead = [search.ask() for _ in range(16)]
     assert len(set(ahead)) == 16
     assert len({(config["x"], config["y"]) for config in ahead if config}) >= 8
+
+
+@pytest.mark.parametrize(
+    ("ahead", "timed_each", "choices"),
+    [(0, 1, 1), (AWAITED_EACH - 1, 1, 1), (2 * AWAITED_EACH + 1, 1, 3), (2 * AWAITED_EACH + 1, 1000, 1)],
+)
+def test_far_ahead_one_look_of_the_model_serves_for_several_proposals(
+    space: Space, ahead: int, timed_each: int, choices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random proposals between neither use it up nor end it; nothing comes twice, nor what was taken in between."""
+    looks: list[Known] = []
+    look = ModelSampler._look
+
+    def counted(self: ModelSampler, known: Known) -> Outlook:
+        looks.append(known)
+        return look(self, known)
+
+    monkeypatch.setattr(ModelSampler, "_look", counted)
+    monkeypatch.setattr(sampling, "TIMED_EACH", timed_each)
+    search = FamilySearch("grid", space, seed=4)
+    sampler = search._study.sampler
+    assert isinstance(sampler, ModelSampler)
+    others = space.sample(np.random.default_rng(9), 100)
+    waiting: deque[Config] = deque()
+    for number in range(STARTUP + ahead + 70):
+        if len(waiting) > ahead:
+            search.tell(waiting[0], valley(waiting.popleft()))
+        if number == STARTUP + ahead + 10:
+            looks.clear()
+            sampler._choices_left, random_ones = 0, sampler._random_ones
+        if looks:
+            search.skip(others.pop())
+        before = set(search.taken)
+        config = search.ask()
+        assert config is not None and config not in before
+        waiting.append(config)
+    chosen = 60 - (sampler._random_ones - random_ones)
+    assert chosen < 60 and len(looks) == -(-chosen // choices)
 
 
 def test_what_is_skipped_is_neither_proposed_nor_awaited_nor_learnt_from(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Candidates:
         self._space, self._features, self._taken = space, features, taken
         self._known: set[Config] = set()
         self._expanded: set[Config] = set()
+        self._leaving: set[int] = set()
         self.configs: list[Config] = []
         self.points = np.zeros((0, features.count))
         self.add(first)
@@ -48,16 +49,24 @@ class Candidates:
         self._expanded.update(new)
         self.add(self._space.neighbours(*new))
 
-    def choose(self, promise: NDArray[np.float64]) -> Config | None:
-        """The most promising that is free, which leaves; None if none is. `promise` is in the order of `points`."""
-        order = np.argsort(-promise, kind="stable")
-        for place, index in enumerate(order.tolist()):
-            config: Config = self.configs[index]
-            if config not in self._taken:
-                kept = order[place + 1 :] if len(order) <= MOST else order[place + 1 : MOST // 2]
-                self._keep(np.sort(kept))
-                return config
+    def choose(self, promise: NDArray[np.float64]) -> int | None:
+        """Index of the most promising that is free, None if none is; `promise` is in the order of `points`.
+
+        It is not chosen again, but stays until the next `thin`.
+        """
+        for index in np.argsort(-promise, kind="stable").tolist():
+            if index not in self._leaving:
+                self._leaving.add(index)
+                if self.configs[index] not in self._taken:
+                    return int(index)
         return None
+
+    def thin(self, promise: NDArray[np.float64]) -> None:
+        """Let go of what was chosen or found to be taken; where there are many, of all but the most promising."""
+        order = np.argsort(-promise, kind="stable")
+        kept = order if len(order) <= MOST else order[: MOST // 2]
+        self._keep(np.setdiff1d(kept, list(self._leaving)))
+        self._leaving.clear()
 
     def _keep(self, chosen: NDArray[np.intp]) -> None:
         if len(chosen) < len(self.configs) // 2:  # thinned out: what goes may come back as a neighbour or by chance

@@ -9,7 +9,7 @@ import numpy as np
 
 from tuner.model import Config
 from tuner.search.features import Features
-from tuner.search.surrogate import Floats, GaussianProcess
+from tuner.search.surrogate import Expected, Floats, GaussianProcess
 
 CURIOSITY = 1e-3
 """Worth of a standard deviation: where no improvement is expected any more, the search goes where least is known."""
@@ -27,6 +27,30 @@ class Known:
     pending: list[Config]
     slow: list[Config]
     """Those of the failed that did not finish in time."""
+    unheard: list[Config]
+    """Those of which nothing will be known: what came of them said nothing."""
+
+
+class Outlook:
+    """What one look of a model sees at many points; of what is chosen there, it goes on to believe what it expects."""
+
+    def __init__(self, process: GaussianProcess, expected: Expected, best: float, chance: Floats) -> None:
+        """`expected` of the times, `best` of those told, in their standard deviations; `chance` of success."""
+        self._process, self._expected, self._best, self._chance = process, expected, best, chance
+
+    def promise(self) -> Floats:
+        """For each point, in standard deviations of the times told."""
+        mean, deviation = self._expected.mean, self._expected.deviation
+        return (expected_improvement(self._best, mean, deviation) + CURIOSITY * deviation) * self._chance
+
+    def believe(self, index: int) -> None:
+        """Count this point among what is awaited; its like promises less from now on."""
+        self._process.believe(self._expected, index)
+
+    def join(self, more: Outlook) -> None:
+        """Append `more` points of the same look, of which none was chosen yet."""
+        self._expected.join(more._expected)
+        self._chance = np.concatenate([self._chance, more._chance])
 
 
 class Model:
@@ -35,7 +59,7 @@ class Model:
     A failure has no time: it only lowers the chance of success of its like. What did not finish in time is as slow as
     the slowest that did, at least, and is taken for that too. What is awaited is taken to bring what the
     model expects ("kriging believer", Ginsbourger et al. 2010), so that a search that runs ahead does not propose the
-    same thing again and again.
+    same thing again and again. So is what nothing will be known of.
     """
 
     def __init__(self, features: Features) -> None:
@@ -56,7 +80,7 @@ class Model:
         self._best = float(values.min())
         if new:
             self._time.fit(timed, values)
-        self._time.condition(timed, values, self._points_of(known.pending))
+        self._time.condition(timed, values, self._points_of(known.pending + known.unheard))
         if len(failed) and new:
             self._learn_success(timed[: len(known.timed)], failed)
 
@@ -75,14 +99,13 @@ class Model:
         self._success.condition(points, outcomes)
         self._threshold = (0.5 - share) / spread
 
-    def promise(self, points: Floats) -> Floats:
-        """For each point, in standard deviations of the times told."""
-        mean, deviation = self._time.predict(points)
-        promise = expected_improvement(self._best, mean, deviation) + CURIOSITY * deviation
+    def look(self, points: Floats) -> Outlook:
+        """What the points promise by what was learnt; good until more is."""
+        chance = np.ones(len(points))
         if self._threshold is not None:
             mean, deviation = self._success.predict(points)
-            promise *= np.maximum(LEAST_CHANCE, _normal_cdf((mean - self._threshold) / deviation))
-        return promise
+            chance = np.maximum(LEAST_CHANCE, _normal_cdf((mean - self._threshold) / deviation))
+        return Outlook(self._time, self._time.expect(points), self._best, chance)
 
 
 def expected_improvement(best: float, mean: Floats, deviation: Floats) -> Floats:

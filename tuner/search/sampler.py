@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.model import Config
 from tuner.search.candidates import AT_FIRST, EACH_TIME, Candidates
 from tuner.search.features import Features
-from tuner.search.promise import Known, Model
+from tuner.search.promise import Known, Model, Outlook
 from tuner.search.space import Space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -26,6 +26,10 @@ BEST = 8
 """So many of the best so far, and of the most promising, have their neighbours among the candidates."""
 DRAWN = 32 * EACH_TIME
 """Random configurations drawn at once, which costs hardly more than drawing one."""
+AWAITED_EACH, TIMED_EACH = 7, 20
+"""For each so many results that are awaited, and so many times known, one look of the model serves one proposal more: a
+search that runs far ahead cannot use each single result anyway, and a look costs far more than a choice. Early on each
+is needed all the same: on recorded spaces, threes from the beginning lost 0.7 % of the optimum at 50 evaluations."""
 STRAY = 0.1
 """Share of the proposals drawn at random throughout, the way out of a dead end that the model does not see."""
 
@@ -54,6 +58,9 @@ class ModelSampler(BaseSampler):
         self._configs: dict[int, Config] = {}
         """By the trial's number."""
         self._drawn: deque[Config] = deque()
+        self._outlook: Outlook | None = None
+        self._choices_left = 0
+        """For which the outlook serves."""
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """One integer distribution for each axis with more than one choice."""
@@ -63,7 +70,7 @@ class ModelSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The indices of a legal configuration that is not taken; raises `Exhausted` when there is none."""
-        config = self._choose(self._known(study, trial.number))
+        config = self._choose(study, trial.number)
         indices = self._space.indices(config)
         return {name: indices[name] for name in search_space}
 
@@ -79,9 +86,9 @@ class ModelSampler(BaseSampler):
         log_times = np.array([trial.value for trial in of[TrialState.COMPLETE]], dtype=np.float64)
         late = [trial for trial in of[TrialState.FAIL] if NOTED in trial.user_attrs]
         unheard = [trial for trial in of[TrialState.PRUNED] if NOTED in trial.user_attrs]
-        groups = (of[TrialState.COMPLETE], of[TrialState.FAIL], [*of[TrialState.RUNNING], *unheard], late)
-        timed, failed, pending, slow = ([self._config(trial) for trial in group] for group in groups)
-        return Known(timed, log_times, failed, pending, slow)
+        groups = (of[TrialState.COMPLETE], of[TrialState.FAIL], of[TrialState.RUNNING], late, unheard)
+        timed, failed, pending, slow, unheard_of = ([self._config(trial) for trial in group] for group in groups)
+        return Known(timed, log_times, failed, pending, slow, unheard_of)
 
     def _config(self, trial: FrozenTrial) -> Config:
         config = self._configs.get(trial.number)
@@ -90,10 +97,29 @@ class ModelSampler(BaseSampler):
             config = self._configs[trial.number] = Config.of(self._family, values)
         return config
 
-    def _choose(self, known: Known) -> Config:
-        if self._random_ones < STARTUP or len(known.timed) < 2 or self._rng.random() < STRAY:
+    def _choose(self, study: Study, current: int) -> Config:
+        known = None if self._choices_left else self._known(study, current)
+        if self._random_ones < STARTUP or (known is not None and len(known.timed) < 2) or self._rng.random() < STRAY:
             self._random_ones += 1
             return self._draw()
+        if known is not None:
+            self._outlook = self._look(known)
+            self._choices_left = 1 + min(len(known.pending) // AWAITED_EACH, len(known.timed) // TIMED_EACH)
+        assert self._outlook is not None
+        self._choices_left -= 1
+        promise = self._outlook.promise()
+        index = self._candidates.choose(promise)
+        if index is None:
+            return self._draw()
+        config = self._candidates.configs[index]
+        if self._choices_left:
+            self._outlook.believe(index)
+        else:
+            self._candidates.thin(promise)
+        return config
+
+    def _look(self, known: Known) -> Outlook:
+        """Learn, let candidates join, and see what they promise now."""
         if self._model is None:
             self._begin()
         assert self._model is not None
@@ -101,11 +127,13 @@ class ModelSampler(BaseSampler):
         model.learn(known)
         candidates.add(self._some(EACH_TIME))
         candidates.add_neighbours(known.timed[index] for index in np.argsort(known.log_times, kind="stable")[:BEST])
-        promise = model.promise(candidates.points)
+        outlook = model.look(candidates.points)
         # The most promising may have neighbours that promise more: one step uphill.
-        candidates.add_neighbours([candidates.configs[index] for index in np.argsort(-promise, kind="stable")[:BEST]])
-        promise = np.concatenate([promise, model.promise(candidates.points[len(promise) :])])
-        return candidates.choose(promise) or self._draw()
+        uphill = np.argsort(-outlook.promise(), kind="stable")[:BEST]
+        before = len(candidates.points)
+        candidates.add_neighbours([candidates.configs[index] for index in uphill])
+        outlook.join(model.look(candidates.points[before:]))
+        return outlook
 
     def _begin(self) -> None:
         first = self._space.sample(self._rng, AT_FIRST)

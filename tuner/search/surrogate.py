@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,29 @@ JITTER = 1e-6
 FIRST_STEPS, LATER_STEPS = 15, 3
 """Steps of the search for length scales: at first, and from where it stood whenever there is more to learn from."""
 _SQRT5 = math.sqrt(5.0)
+
+
+@dataclass
+class Expected:
+    """What a process expects at many points, one row each: in single precision, which noise is far above."""
+
+    points: Floats
+    mean: Floats
+    variance: Floats
+    white: Floats
+    """The covariance of two points is their kernel less the product of their rows."""
+
+    @property
+    def deviation(self) -> Floats:
+        """Standard deviation at each point."""
+        return np.sqrt(np.maximum(self.variance, 1e-6)).astype(np.float64)
+
+    def join(self, more: Expected) -> None:
+        """Append what the same process expects at `more` points."""
+        self.points = np.concatenate([self.points, more.points])
+        self.mean = np.concatenate([self.mean, more.mean])
+        self.variance = np.concatenate([self.variance, more.variance])
+        self.white = np.concatenate([self.white, more.white])
 
 
 class GaussianProcess:
@@ -71,13 +95,29 @@ class GaussianProcess:
         self._whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T.astype(np.float32)
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at each point, of thousands: in single precision, which noise is far above."""
-        kernel = self._kernel(points.astype(np.float32), self._points)
+        """Mean and standard deviation at each point, of thousands."""
+        expected = self.expect(points)
+        return expected.mean, expected.deviation
+
+    def expect(self, points: Floats) -> Expected:
+        """Mean and variance at each point, with what `believe` needs."""
+        points = points.astype(np.float32)
+        kernel = self._kernel(points, self._points)
         white = kernel @ self._whitening
         variance = math.exp(self._logs[-2]) - np.einsum("ij,ij->i", white, white)
-        return (kernel @ self._weights.astype(np.float32)).astype(np.float64), np.sqrt(
-            np.maximum(variance, 1e-6)
-        ).astype(np.float64)
+        return Expected(points, (kernel @ self._weights.astype(np.float32)).astype(np.float64), variance, white)
+
+    def believe(self, expected: Expected, index: int) -> None:
+        """Go on as if the value at one of the points were found to be the mean: no mean changes, variances shrink.
+
+        One more row of the Cholesky factor, so that the variances are what `condition` with that point would bring.
+        """
+        kernel = self._kernel(expected.points, expected.points[index : index + 1])[:, 0]
+        covariance = kernel - expected.white @ expected.white[index]
+        own = max(0.0, float(expected.variance[index])) + math.exp(self._logs[-1]) + JITTER
+        column = covariance / np.float32(math.sqrt(own))
+        expected.variance = expected.variance - column * column
+        expected.white = np.column_stack([expected.white, column])
 
     def _kernel(self, one: Floats, other: Floats) -> Floats:
         """signal * (1 + r + r^2 / 3) * exp(-r), r the scaled distance times sqrt(5); in place, for many."""
