@@ -22,6 +22,7 @@ import pytest
 import sqlalchemy.exc
 
 from tests.fakes import DEVICE as FAKE_DEVICE
+from tuner import search
 from tuner.bench import DeviceReport
 from tuner.cli import device_commands, tune_command, wiring
 from tuner.cli.app import run
@@ -225,6 +226,19 @@ def test_db(full: Cli, tmp_path: Path) -> None:
         connection.execute("UPDATE trial SET verdict = 'splendid' WHERE id = 1")
     said = full("db", "check", "--json")
     assert said.status == 1 and said.json["problems"]
+
+
+def test_a_store_removed_while_tuning_keeps_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def removing(*arguments: Any, **more: Any) -> Any:
+        found = tune_in_order(*arguments, **more)
+        (tmp_path / "tuner.db").unlink()
+        return found
+
+    tune_in_order = search.tune
+    monkeypatch.setattr(tune_command, "run_tune", removing)
+    said = cli("tune", *SIZE, "--family", "few", "--family-dir", str(FEW), "--evals", "1")
+    assert (said.status, said.out) == (1, "")
+    assert re.search(r"^gemm-tuner: .*removed or replaced .* nothing of this run is kept", said.err, re.MULTILINE)
 
 
 # Empty products

@@ -593,6 +593,15 @@ def test_a_failing_device_is_a_status_and_the_next_night_begins_anew(tmp_path: P
     assert night.run(store, NightBench())["night"]["id"] != summary["night"]["id"]
 
 
+def test_a_store_removed_in_the_night_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "gone.db"
+    store = open_store(str(path), upgrade=True)
+    summary = Night(tmp_path, cubes(1)).run(store, NightBench(on_measure=lambda config: path.unlink(missing_ok=True)))
+    store.close()
+    assert summary["status"] == 1
+    assert "gone.db was removed or replaced" in summary["attention"][0]
+
+
 def test_the_summary_is_plain_values_and_safe_markdown(tmp_path: Path, store: Store) -> None:
     night = Night(tmp_path, cubes(2), libraries=None)
     summary = night.run(store, NightBench(), libraries=[FakeLibrary(name="<script>|x")])

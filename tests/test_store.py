@@ -39,7 +39,7 @@ from tests.store_conformance import (
     rendered,
 )
 from tuner.data import data_folder
-from tuner.model import UserError, Verdict
+from tuner.model import MachineError, UserError, Verdict
 from tuner.store import Process, Store, migrate, open_store, schema
 from tuner.store.engine import open_engine
 from tuner.store.place import Place, file_system
@@ -102,6 +102,31 @@ def test_a_network_file_system_is_told_and_gets_a_rollback_journal(
     migrate.upgraded(Place.of(str(path)), system=lambda _: "nfs4").dispose()
     assert sql(path, "PRAGMA journal_mode") == [("delete",)]
     assert "network file system (nfs4)" in caplog.text
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_removed_or_replaced_meanwhile_is_told_on_leaving(path: Path, fresh: bytes, replaced: bool) -> None:
+    store = open_store(str(path), upgrade=True)
+    promote(store, 1)
+    before = store.snapshot.read_text()
+    path.unlink()
+    if replaced:
+        path.write_bytes(fresh)
+    promote(store, 2)
+    with pytest.raises(MachineError, match=r"tuner\.db was removed or replaced .* nothing of this run is kept"), store:
+        pass
+    assert store.snapshot.read_text() == before
+    with pytest.raises(ZeroDivisionError), open_store(str(path), upgrade=True) as store:
+        store.start_run(*KEY, {})
+        path.unlink()
+        raise ZeroDivisionError
+
+
+def test_who_only_read_does_not_mind_that_the_file_is_another_one(path: Path, fresh: bytes) -> None:
+    open_store(str(path), upgrade=True).close()
+    with open_store(str(path), upgrade=False) as store:
+        path.unlink()
+        assert store.champions() == []
 
 
 def test_a_database_in_use_keeps_its_journal_for_now(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -70,6 +70,8 @@ def run_night(
         beside.say(f"going on with night {number}, begun {started}; {clock.left:.0f} s of its budget are left")
     ledger = Ledger(store, number, lambda: clock.elapsed, progress)
     ends = _Lanes(settings, store, beside, stop, ledger, clock, started).run()
+    for end in ends:
+        end.failed = store.lost.rstrip(".") or end.failed
     summary = summarise_night(
         settings, name, beside.families, store, ledger, ends, clock, started, stopped=stop.is_set()
     )

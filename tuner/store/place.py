@@ -71,6 +71,14 @@ class Place:
         """What people are told: the path, or the URL without its password."""
         return str(self.path) if self.path else _PASSWORD.sub(r"\1:***@", self.url)
 
+    def identity(self) -> tuple[int, int] | None:
+        """What tells the database file from another of its name (device and inode); None if there is none."""
+        try:
+            status = self.path.stat() if self.path else None
+        except OSError:
+            return None
+        return None if status is None else (status.st_dev, status.st_ino)
+
 
 def _unquoted(name: str) -> str:
     """A path as it is in a URL, whose bytes need not be text."""

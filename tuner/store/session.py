@@ -32,16 +32,21 @@ class Session:
         self._process = process
         self._missing = missing
         self._unpublished = False
+        self._file = place.identity()
+        self._wrote = False
 
     def __enter__(self) -> Self:
-        """Itself; leaving closes it."""
+        """Itself; leaving closes it, and raises MachineError if what was written is gone: see `lost`."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close."""
+        lost = self.lost
         self.close()
+        if lost and (kind is None or issubclass(kind, MachineError)):  # where it is lost, other failures follow from it
+            raise MachineError(lost) from error
 
     def close(self) -> None:
         """Close every connection; the store is of no use after."""
@@ -66,6 +71,15 @@ class Session:
     def unpublished(self) -> bool:
         """The last attempt to publish failed: what is stored stands, but a look-up does not know of it yet."""
         return self._unpublished
+
+    @property
+    def lost(self) -> str:
+        """One sentence if what was written went into a file that is no longer at the store's place; else empty."""
+        if not self._wrote or self._file is None or self._place.identity() == self._file:
+            return ""
+        return (
+            f"the store's file {self.url} was removed or replaced while it was in use, so nothing of this run is kept."
+        )
 
     @property
     def version(self) -> str:
@@ -101,7 +115,9 @@ class Session:
         """What `work` returns, committed; it may be called several times, each time from what then stands."""
         if self._missing:
             raise UserError(f"nothing is stored at {self.url} yet; run gemm-tuner tune first.")
-        return transact(self._place, self._writer, work)
+        result = transact(self._place, self._writer, work)
+        self._wrote = True
+        return result
 
     def _publishes(self, work: Callable[[Connection], _Result]) -> _Result:
         """As `_writes`; then the snapshot says what the database does."""
@@ -111,6 +127,8 @@ class Session:
 
     def _try_to_publish(self) -> None:
         """What is committed stays committed: a snapshot that cannot be written is a warning, and made up for later."""
+        if self.lost:  # told when the store is left; the snapshot is that of another store, or of none
+            return
         try:
             self.publish()
         except UserError as error:
