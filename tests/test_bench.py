@@ -51,6 +51,7 @@ from tuner.model import (
     Verdict,
 )
 from tuner.opencl.refusal import Refused
+from tuner.search.certify import own_case
 from tuner.verify import KINDS, CheckResult
 
 ROOT = Path(__file__).parent.parent
@@ -274,7 +275,7 @@ def test_a_right_kernel_is_certified(bench: Bench) -> None:
     ]
     outcome = bench.check(cases)
     assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
-    assert len(outcome.checks) == (2 * len(KINDS) + 4) + 4
+    assert len(outcome.checks) == (2 * len(KINDS) + 7) + 7
     assert any("agree bit for bit" in check for check in outcome.checks)
 
 
@@ -286,6 +287,57 @@ def test_a_certificate_stops_at_the_first_failure(bench: Bench) -> None:
     assert "add" in outcome.message
     assert any("plain" in check for check in outcome.checks)
     assert not any("add" in check for check in outcome.checks)
+
+
+SLY = {
+    "skips what C holds": ("beta == 0 && *out == *out", "return;"),
+    "skips zeros in C": ("beta == 0 && *out == 0", "return;"),
+    "wrong for an update": ("alpha == -1 && beta == 1", "sum = 0;"),
+    "wrong for a difference": ("alpha == 1 && beta == -1", "sum = 0;"),
+    "wrong for twice": ("alpha == 2", "sum = 0;"),
+    "wrong for large alpha": ("fabs(alpha) > 20", "sum = 0;"),
+    "wrong for small beta": ("beta != 0 && fabs(beta) < 0.05f", "sum += 1;"),
+    "clips": ("fabs(a_row[0]) > 200", "sum = 0;"),
+    "loses small numbers": ("fabs(a_row[0]) < 1e-10f", "sum -= a_row[0] * b_column[0];"),
+}
+"""When it is wrong, and how."""
+
+
+@pytest.mark.parametrize("how", SLY)
+def test_a_kernel_that_is_wrong_only_now_and_then_is_not_certified(bench: Bench, how: str) -> None:
+    when, what = SLY[how]
+    text = source("naive").replace("    *out = alpha", f"    if ({when}) {{ {what} }}\n    *out = alpha")
+    problem = Problem.packed(40, 40, 40)
+    of = rendered(text, "-DREAL=float", Step("naive", (40, 40, 1), (8, 8, 1)))
+    verdicts = (bench.check([own_case(problem, of, seed)]).verdict for seed in range(12))
+    assert Verdict.WRONG_RESULT in verdicts, how  # what depends on drawn numbers is found sooner or later
+
+
+def test_a_kernel_that_leaves_out_zeros_loses_a_nan(bench: Bench) -> None:
+    text = source("naive").replace("sum += a_row[i]", "if (a_row[i] != 0) sum += a_row[i]")
+    of = rendered(text, "-DREAL=float", Step("naive", (40, 40, 1), (8, 8, 1)))
+    outcome = bench.check([own_case(Problem.packed(40, 40, 40), of)])
+    assert outcome.verdict is Verdict.WRONG_RESULT and "specials" in outcome.message
+
+
+def test_what_is_timed_may_not_do_nothing_because_c_is_full(bench: Bench) -> None:
+    text = source("naive").replace("    *out = alpha", "    if (*out == *out) return;\n    *out = alpha")
+    measured = trial(bench, SMALL, rendered(text, "", Step("naive", (40, 40, 1), (8, 8, 1))))
+    assert measured.verdict is Verdict.WRONG_RESULT and "changes after" in measured.message
+
+
+def test_a_kernel_that_goes_wrong_once_in_many_launches_is_not_certified(bench: Bench) -> None:
+    forgets = "    if (row == 0 && column == 0 && (*(__global uint*)scratch)++ == 40) return;\n    *out = alpha"
+    text = source("naive").replace("    *out = alpha", forgets)
+    of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 8),))
+    outcome = bench.check([own_case(SMALL, of)])
+    assert outcome.verdict is Verdict.WRONG_RESULT
+
+
+def test_scratch_that_is_promised_to_be_zeros_is_left_so(bench: Bench) -> None:
+    of = replace(naive(SMALL, "SCRATCH=3", scratch=(("work", 40),)), zeroed=("work",))
+    measured = trial(bench, SMALL, of)
+    assert measured.verdict is Verdict.WRONG_RESULT and "all zeros" in measured.message
 
 
 @pytest.mark.parametrize(("fresh", "repeats"), [(False, 2), (True, 1)])
@@ -483,6 +535,7 @@ HELD = """
 import sys, tempfile
 from pathlib import Path
 from tuner.bench import choose, list_devices
+from tuner.search.certify import own_case
 from tuner.model import Rendered, Step
 from tuner.opencl import drivers
 

@@ -34,8 +34,10 @@ class Memory:
     def buffer(self, size: int, host: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         return np.zeros(size, np.uint8) if host is None else host.view(np.uint8).copy()
 
-    def fill(self, buffer: np.ndarray[Any, Any], pattern: np.ndarray[Any, Any], size: int) -> None:
-        buffer[:size].view(pattern.dtype)[:] = pattern
+    def fill(
+        self, buffer: np.ndarray[Any, Any], pattern: np.ndarray[Any, Any], size: int, byte_offset: int = 0
+    ) -> None:
+        buffer[byte_offset : byte_offset + size].view(pattern.dtype)[:] = pattern
 
     def write(self, buffer: np.ndarray[Any, Any], host: np.ndarray[Any, Any], byte_offset: int = 0) -> None:
         buffer[byte_offset : byte_offset + host.nbytes] = np.ascontiguousarray(host).view(np.uint8).ravel()
@@ -76,7 +78,7 @@ class Call:
 
     def reset_scratch(self) -> None: ...
 
-    def overrun_scratch(self) -> None:
+    def misused_scratch(self) -> None:
         return None
 
 

@@ -19,6 +19,9 @@ SPECIALISE_S = 60.0
 HOST_WORK_S = 900.0
 """Deadline of work that only the host does: operands, references, comparisons."""
 
+OVER = 0.75
+"""What a dense C holds before a run that is not the first, where it is not read: no sum of integers."""
+
 MOST_ACCEPTED, MOST_ACCEPTED_ON_HOST, ACCEPTED_SHARE = 4, 2, 1 / 64
 """Results that a run is compared with before it is judged: so many, fewer where they take more of the memory than that.
 
@@ -53,14 +56,17 @@ class Checker:
         first: bool,
         contender: int = 0,
         again: bool = False,
+        over: float = OVER,
     ) -> None:
         """One checked run: C filled, and scratch unless it runs `again`; every step launched under its own deadline.
+
+        C is NaN, and when it runs `again` the number `over`: it must not matter what an earlier product left there.
 
         With `first` on a driver that compiles at first launch, the launch's deadline begins when the device says that
         the kernel runs; until then the compiler's holds. So a slow compile is no hang, and a hang no slow compile.
         """
         self.say(Stage("prepare", HOST_WORK_S))
-        self._store.reset_c(loaded)
+        self._store.reset_c(loaded, over if again else None)
         if not again:
             bound.reset_scratch()
         bound.point_at(loaded)
@@ -77,20 +83,28 @@ class Checker:
         self.say(Stage("check", HOST_WORK_S))
 
     def check(
-        self, bound: Bound, loaded: Loaded, launch_s: float, *, first: bool = False, again: bool = False
+        self,
+        bound: Bound,
+        loaded: Loaded,
+        launch_s: float,
+        *,
+        first: bool = False,
+        again: bool = False,
+        over: float = OVER,
     ) -> CheckResult:
         """Run and judge; a wrong result counts only if no earlier kernel had spoiled A or B.
 
-        `again` leaves scratch as the run before left it, which is how a caller's next product finds it.
+        `again` leaves scratch as the run before left it, which is how a caller's next product finds it, and C full of
+        the number `over`, where it is not read.
         """
-        self.run(bound, loaded, launch_s, first=first, again=again)
+        self.run(bound, loaded, launch_s, first=first, again=again, over=over)
         result = self._judge(bound, loaded)
         if result.ok or self._store.is_intact(loaded):
             if not result.ok:
                 self._store.forget()
             return result
         self._store.restore(loaded)
-        self.run(bound, loaded, launch_s, first=False, again=again)
+        self.run(bound, loaded, launch_s, first=False, again=again, over=over)
         result = self._judge(bound, loaded)
         if result.ok and not self._store.is_intact(loaded):
             result = CheckResult(False, message="it writes to A or B")
@@ -111,9 +125,9 @@ class Checker:
         return self._store.read_c(loaded).tobytes()
 
     def _judge(self, bound: Bound, loaded: Loaded) -> CheckResult:
-        overrun = bound.overrun_scratch()
-        if overrun is not None:
-            return CheckResult(False, message=f"it writes {overrun}")
+        misused = bound.misused_scratch()
+        if misused is not None:
+            return CheckResult(False, message=misused)
         if same := next((kept for kept in loaded.accepted if self._leaves(loaded, kept)), None):
             return same.result
         rows = loaded.reference.rows

@@ -116,13 +116,19 @@ class OperandStore:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def reset_c(self, loaded: Loaded) -> None:
-        """C as it is before every checked run: NaN, or the values that beta asks for."""
-        size = loaded.layout.c.elements * loaded.problem.element_bytes
+    def reset_c(self, loaded: Loaded, over: float | None = None) -> None:
+        """C as it is before every checked run: NaN, or the values that beta asks for.
+
+        `over`: where beta asks for none and C lies in one piece, this number, as an earlier product may have left one.
+        """
+        slab, size = loaded.layout.c, loaded.problem.element_bytes
         if loaded.before is not None:
-            self._machine.copy(loaded.before, loaded.c, size)
-        else:
-            self._machine.fill(loaded.c, nan_bits(loaded.problem, "c"), size)
+            self._machine.copy(loaded.before, loaded.c, slab.elements * size)
+            return
+        self._machine.fill(loaded.c, nan_bits(loaded.problem, "c"), slab.elements * size)
+        if over is not None and slab.is_dense:
+            number = np.full(1, over, element_type(loaded.problem.dtype)).view(nan_bits(loaded.problem, "c").dtype)
+            self._machine.fill(loaded.c, number, slab.batch * slab.rows * slab.columns * size, slab.base * size)
 
     def read_c(self, loaded: Loaded) -> np.ndarray[Any, Any]:
         """All of C's buffer, guard zones included; in memory that the next call overwrites."""
@@ -229,11 +235,13 @@ class Bound:
         for scratch in self._scratch.values():
             scratch.reset()
 
-    def overrun_scratch(self) -> str | None:
-        """Where a kernel has written outside of its scratch buffers, in words; or None."""
+    def misused_scratch(self) -> str | None:
+        """How a kernel has used a scratch buffer as it must not, in words; or None."""
         for name, scratch in self._scratch.items():
             if place := scratch.overrun():
-                return f"{place} the scratch buffer {name!r}"
+                return f"it writes {place} the scratch buffer {name!r}"
+            if not scratch.is_as_promised():
+                return f"it does not leave the scratch buffer {name!r} all zeros, as it found it"
         return None
 
 
@@ -255,6 +263,14 @@ class _Scratch:
         self._machine.fill(self._whole, _UNWRITTEN, self._bytes)
         if self._zeroed:
             self._machine.fill(self.given, _ZEROS, self._size)
+
+    def is_as_promised(self) -> bool:
+        """All zeros, if kernels are promised to find it so: the next product must find it so, too."""
+        if not self._zeroed:
+            return True
+        found = np.empty(self._size, np.uint8)
+        self._machine.read(self.given, found)
+        return not found.any()
 
     def overrun(self) -> str:
         """On which side it was written outside, or nothing."""

@@ -154,11 +154,11 @@ class Machine:
         with refusals():
             return buffer.get_sub_region(offset, max(1, size))
 
-    def fill(self, buffer: Buffer, pattern: np.ndarray[Any, Any], size: int) -> None:
-        """Overwrite the first `size` bytes with `pattern`."""
+    def fill(self, buffer: Buffer, pattern: np.ndarray[Any, Any], size: int, byte_offset: int = 0) -> None:
+        """Overwrite `size` bytes with `pattern`, from `byte_offset` on, which is a multiple of the pattern's size."""
         if size:
             with refusals():
-                cl.enqueue_fill_buffer(self.queue, buffer, pattern, 0, size)
+                cl.enqueue_fill_buffer(self.queue, buffer, pattern, byte_offset, size)
 
     def write(self, buffer: Buffer, host: np.ndarray[Any, Any], byte_offset: int = 0) -> None:
         """Copy `host` into `buffer`, from `byte_offset` on."""

@@ -10,7 +10,7 @@ from tuner.bench.messages import Case
 from tuner.model import Config, Device, Problem, Record, Rendered
 from tuner.search.known import restored
 from tuner.search.ports import Family
-from tuner.verify import DRAWN
+from tuner.verify import DRAWN, FAR
 
 LARGEST_SIDE = 2048
 """Sides of the doubled shape are cut to this, so that a certificate costs seconds."""
@@ -28,6 +28,9 @@ EVERY_KIND = (
     "beta_zero_nan_c",
     "alpha_zero",
     "both_zero",
+    "update",
+    "difference",
+    "twice",
 )
 """Every kind of alpha and beta that BLAS gives a meaning of its own."""
 
@@ -80,10 +83,11 @@ def other_shapes(problem: Problem) -> list[Problem]:
 def own_case(problem: Problem, rendered: Rendered, seed: int | None = None) -> Case:
     """The source itself, on its own problem: enough for whoever runs it on that problem and nothing else.
 
-    Beside the kinds with a meaning of their own it is called with an alpha and a beta that each certificate draws anew,
-    or by `seed`.
+    Beside the kinds with a meaning of their own it is called with two pairs of alpha and beta that each certificate
+    draws anew, or by `seed`: one near 1, one far from it.
     """
-    kinds = (*EVERY_KIND, f"{DRAWN}{secrets.randbits(32) if seed is None else seed}")
+    drawn = secrets.randbits(32) if seed is None else seed
+    kinds = (*EVERY_KIND, f"{DRAWN}{drawn}", f"{FAR}{drawn}")
     return Case(problem, rendered, kinds, fresh=True, repeats=REPEATS)
 
 

@@ -62,6 +62,20 @@ def _wide(generator: np.random.Generator, shape: tuple[int, ...], dtype: str, op
     return _scaled(generator, shape, dtype, -reach, reach)
 
 
+def _tiny(generator: np.random.Generator, shape: tuple[int, ...], dtype: str, operand: int) -> Array:
+    """So small that only the exponent shows it, and no product is denormal; for float16 as `wide`."""
+    if dtype == "float16":
+        return _wide(generator, shape, dtype, operand)
+    return _scaled(generator, shape, dtype, *((-100, -60) if operand == 0 else (-8, 8)))
+
+
+def _huge(generator: np.random.Generator, shape: tuple[int, ...], dtype: str, operand: int) -> Array:
+    """So large, and no sum overflows; for float16 as `wide`."""
+    if dtype == "float16":
+        return _wide(generator, shape, dtype, operand)
+    return _scaled(generator, shape, dtype, *((60, 100) if operand == 0 else (-8, 1)))
+
+
 def _outside(generator: np.random.Generator, shape: tuple[int, ...], dtype: str, operand: int) -> Array:
     """Only where exponents reach that far: for float16 it is as `wide`."""
     if dtype == "float16":
@@ -100,6 +114,8 @@ DRAWS: Mapping[str, Draw] = {
     "normal": _normal,
     "one_signed": _one_signed,
     "wide": _wide,
+    "tiny": _tiny,
+    "huge": _huge,
     "outside": _outside,
     "denormals": _denormals,
     "specials": _uniform,

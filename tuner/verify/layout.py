@@ -56,6 +56,12 @@ class Slab:
     elements: int
     """Length of the whole buffer, guard zones included."""
 
+    @property
+    def is_dense(self) -> bool:
+        """The matrices lie one after the other with nothing between their elements."""
+        in_rows = self.ld == self.columns or self.rows == 1
+        return in_rows and (self.batch == 1 or self.stride == self.rows * self.columns)
+
     def view(self, flat: Array) -> Array:
         """The matrices in `flat`, without their surroundings: a (batch, rows, columns) view."""
         return self._window(flat, self.base, (self.batch, self.rows, self.columns), (self.stride, self.ld))

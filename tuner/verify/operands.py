@@ -15,10 +15,22 @@ from tuner.verify.draws import DRAWS, small_integers
 from tuner.verify.layout import Array, Layout, Name, Slab, element_type, nan_filled, pieces, real_type
 from tuner.verify.parallel import each
 
-Values = Literal["integers", "floats", "uniform", "normal", "one_signed", "wide", "outside", "denormals", "specials"]
+Values = Literal[
+    "integers",
+    "floats",
+    "uniform",
+    "normal",
+    "one_signed",
+    "wide",
+    "tiny",
+    "huge",
+    "outside",
+    "denormals",
+    "specials",
+]
 """Small integers; uniform numbers, at most MAX_FLOAT_TERMS in a sum; uniform ones; normal ones; all of one sign; a wide
-range of exponents; some beyond the range in which methods that split float32 are exact; products of tiny numbers and
-large ones; infinities and NaN."""
+range of exponents; very small ones in A; very large ones; some beyond the range in which methods that split float32 are
+exact; products of tiny numbers and large ones; infinities and NaN."""
 
 LARGEST_INTEGER = 127
 """Operands stay within ±this, and so fit int8 on the host."""
@@ -71,23 +83,30 @@ KINDS: Mapping[str, Kind] = {
         Kind("beta_zero_nan_c", -1, 0),
         Kind("alpha_zero", 0, 2),
         Kind("both_zero", 0, 0),
+        Kind("update", -1, 1),
+        Kind("difference", 1, -1),
+        Kind("twice", 2, 0),
     )
 }
-"""Every kind a certificate needs; trials use `plain`."""
+"""Every kind a certificate needs, those that programs call most among them; trials use `plain`."""
 
-DRAWN = "drawn "
-"""Begins the name of a kind whose alpha and beta come from a seed, for floats only."""
+DRAWN, FAR = "drawn ", "drawn far "
+"""Begin the name of a kind whose alpha and beta come from a seed, for floats only; the second ones are far from 1."""
 
 
 def kind_named(name: str) -> Kind:
     """One of KINDS, or `drawn SEED`: alpha and beta of any size between 1/8 and 4 and any sign, by their seed.
 
-    A kernel that is wrong for odd factors alone is so found sooner or later. Raises KeyError for an unknown name.
+    `drawn far SEED`: each between 2^5 and 2^10, or the inverse of such. A kernel that is wrong for odd factors alone is
+    so found sooner or later. Raises KeyError for an unknown name.
     """
     if not name.startswith(DRAWN):
         return KINDS[name]
-    generator = np.random.default_rng(int(name.removeprefix(DRAWN)))
-    alpha, beta = generator.choice([-1.0, 1.0], 2) * 2.0 ** generator.uniform(-3, 2, 2)
+    generator = np.random.default_rng(int(name.rpartition(" ")[2]))
+    exponents = generator.uniform(-3, 2, 2)
+    if name.startswith(FAR):
+        exponents = generator.choice([-1.0, 1.0], 2) * generator.uniform(5, 10, 2)
+    alpha, beta = generator.choice([-1.0, 1.0], 2) * 2.0**exponents
     return Kind(name, float(alpha), float(beta))
 
 
@@ -298,12 +317,16 @@ def _keep_terms(left: Array, terms: int, generator: np.random.Generator) -> None
 
 
 def _place_specials(left: Array, right: Array, seed: int) -> None:
-    """Infinities in op(A)'s first row and in a column of op(B), NaN in the last row; the rest of C stays finite."""
+    """Infinities in op(A)'s first row and in a column of op(B), NaN in the last row; the rest of C stays finite.
+
+    In one row a zero meets the infinity in op(B), which makes NaN: a kernel that leaves out zeros is found out.
+    """
     rows, k, columns = left.shape[1], left.shape[2], right.shape[2]
     place = _generator(seed, 8).integers(0, k, 3)
     left[:, 0, place[0]] = np.inf
     if columns > 2:
         right[:, place[1], columns // 2] = -np.inf
+        left[:, min(1, rows - 1), place[1]] = 0
     if rows > 1:
         left[:, rows - 1, place[2]] = np.nan
 
