@@ -29,7 +29,7 @@ from tests.bench_kernels import (
 )
 from tuner.bench import Bench, BenchError, Case, CheckOutcome, ContenderFailed, DeviceReport, OutOfTime, choose
 from tuner.bench.bench import launch_deadline_s
-from tuner.bench.certificate import run_case
+from tuner.bench.certificate import DISTRIBUTIONS, run_case
 from tuner.bench.compile import CompilePool, worker_count
 from tuner.bench.messages import CaseRun, Race, Stage, Trial
 from tuner.bench.race import run_race
@@ -375,7 +375,7 @@ def test_operands_are_looked_at_after_the_last_run_that_uses_them() -> None:
     """Kinds of call share A and B on the device: they are looked at once for all, and after all."""
     used: dict[int, object] = {}
     looked_at: list[object] = []
-    shared = {values: object() for values in ("integers", "floats", "specials")}
+    shared = {values: object() for values in ("integers", "floats", *DISTRIBUTIONS["strict"])}
 
     def load(_: object, values: str, **rest: object) -> Any:
         loaded = SimpleNamespace(a=shared[values] if "zero" not in str(rest["kind"]) else object(), rest=rest)
