@@ -102,8 +102,11 @@ class ProblemLists(Entries):
             value = [value]
         if isinstance(value, str) and (match := _RANGE.fullmatch(value)):
             first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-            if step < 1 or last < first or (last - first) // step >= MOST_PROBLEMS:
+            if step < 1 or last < first:
                 raise self._error(at, f"{value!r} is no range; write FIRST:LAST or FIRST:LAST:STEP", value)
+            if (count := (last - first) // step + 1) > MOST_PROBLEMS:
+                said = f"{value!r} is too long: {count:,} sizes, and there may be at most {MOST_PROBLEMS:,} problems"
+                raise self._error(at, said, value)
             return list(range(first, last + 1, step))
         if isinstance(value, list) and value and all(isinstance(x, int) and not isinstance(x, bool) for x in value):
             return value
@@ -117,6 +120,7 @@ class ProblemLists(Entries):
         transposes = self._choices(table, at, "transpose", ("nn",), tuple(_TRANSPOSES))
         maths = self._texts(table, at, "math") or ["strict"]
         batches = self._range(table.get("batch", 1), (*at, "batch"))
+        texts = {self._shape(text, at): text for text in self._texts(table, at, "shapes")}
         found = []
         for (m, n, k, label), dtype, way, mathematics, batch in product(shapes, dtypes, transposes, maths, batches):
             trans_a, trans_b = _TRANSPOSES[way]
@@ -124,10 +128,10 @@ class ProblemLists(Entries):
             try:
                 problem = Problem.packed(m, n, k, **rest)
             except UserError as error:
-                said = mathematics if mathematics in str(error) else str(m)
+                said = mathematics if mathematics in str(error) else texts.get((m, n, k), str(m))
                 raise self._error(at, str(error).rstrip("."), said) from error
             if problem.is_empty or problem.k == 0:
-                raise self._error(at, f"{problem} is an empty product", str(m))
+                raise self._error(at, f"{problem} is an empty product", texts.get((m, n, k), str(m)))
             if label:
                 self.names.setdefault(problem, label)
             found.append(problem)
