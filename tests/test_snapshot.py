@@ -404,6 +404,29 @@ def test_a_missing_snapshot_says_nothing_until_it_is_there(store: Store) -> None
     assert len(snapshot.index.same_problem(SILICON, PROBLEM)) == 1
 
 
+def test_a_store_without_its_snapshot_is_told_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    promote(store, 1)
+    store.snapshot.unlink()
+    clock = Clock()
+    snapshot = Snapshot(store.snapshot, clock=clock)
+    for clock.now in (0.0, 2.0):
+        assert snapshot.index.same_problem(SILICON, PROBLEM) == []
+    assert caplog.text.count("gemm-tuner db upgrade writes it") == 1 and f"store {store.url}," in caplog.text
+    assert not store.snapshot.exists()
+
+
+def test_where_there_is_no_store_no_snapshot_is_missed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert Snapshot(tmp_path / "tuner.db.snapshot.json").index.same_problem(SILICON, PROBLEM) == []
+    assert caplog.text == ""
+
+
+def test_a_snapshot_cut_short_is_told_with_what_mends_it(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    promote(store, 1)
+    store.snapshot.write_text(text(store)[:-40])
+    assert isinstance(Snapshot(store.snapshot).index.silicons, list)
+    assert "gemm-tuner db upgrade writes it anew" in caplog.text
+
+
 def test_what_is_damaged_is_told(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     promote(store, 1)
     store.snapshot.write_text(text(store).replace("number = 1;", "number = -1;"))

@@ -15,6 +15,7 @@ from tuner.lookup.near import Near
 from tuner.model import Certificate, Device, Problem, Silicon, Software, log_sizes
 from tuner.store.contents import Contents, ProblemKey, Where, open_contents, problem_key
 from tuner.store.keys import Key, text_hash
+from tuner.store.place import SUFFIX
 from tuner.store.published import FORMAT, Entry, Published, certificate_of, entry_of, read, text_of
 from tuner.store.valid import UNREADABLE
 
@@ -229,6 +230,7 @@ class Snapshot:
         self._checked = -math.inf
         self._seen: tuple[int, ...] | None = None
         self._index = index_of(Published())
+        self._missed = False
 
     @property
     def index(self) -> Index:
@@ -249,6 +251,7 @@ class Snapshot:
             index = self._read()
         except (FileNotFoundError, NotADirectoryError):
             self._seen, self._index = None, index_of(Published())
+            self._tell_missing()
             return
         except OSError as error:
             _log.warning("the snapshot %s cannot be read: %s", self.path, error.strerror)
@@ -266,6 +269,17 @@ class Snapshot:
         for message in published.messages:
             self._tell(message)
         return index_of(published)
+
+    def _tell_missing(self) -> None:
+        """Once, where the store lies there alone: a copy, say."""
+        store = self.path.with_name(self.path.name.removesuffix(SUFFIX))
+        if self._missed or store == self.path or not store.is_file():
+            return
+        self._missed = True
+        _log.warning(
+            "there is no snapshot beside the store %s, and look-ups read nothing else; gemm-tuner db upgrade writes it",
+            store,
+        )
 
     def _tell(self, message: str) -> None:
         _log.warning("%s: %s", self.path, message)

@@ -26,6 +26,8 @@ NETWORK_FILE_SYSTEMS = frozenset(
     )
 )
 """Names in /proc/mounts of file systems on which SQLite's WAL, shared memory between processes, cannot be trusted."""
+SUFFIX = ".snapshot.json"
+"""Of a snapshot's name, after the store's."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,18 @@ class Place:
                 raise UserError(f"{url!r} is no database URL; use a file's path or postgresql://...")
             address = _PASSWORD.sub(r"\1@", url)  # a look-up finds the snapshot without knowing the password
             stem = data_home() / f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
-            return cls(url, None, stem.with_suffix(".snapshot.json"), stem.with_suffix(".lock"))
+            return cls(url, None, stem.with_suffix(SUFFIX), stem.with_suffix(".lock"))
         name = url if match is None else _unquoted(match["rest"].partition("?")[0].removeprefix("/"))
         if name in ("", ":memory:"):
             raise UserError(f"{url!r} names no file; give the path of a database file, such as tuner.db.")
         path = _real(name)
         beside = path.with_name
-        return cls(f"sqlite:///{path}", path, beside(f"{path.name}.snapshot.json"), beside(f"{path.name}.lock"))
+        return cls(f"sqlite:///{path}", path, beside(f"{path.name}{SUFFIX}"), beside(f"{path.name}.lock"))
 
     @property
     def spool(self) -> Path:
         """The folder in which look-ups leave their misses; it need not exist."""
-        return self.snapshot.with_name(f"{self.snapshot.name.removesuffix('.snapshot.json')}.misses")
+        return self.snapshot.with_name(f"{self.snapshot.name.removesuffix(SUFFIX)}.misses")
 
     @property
     def label(self) -> str:

@@ -118,7 +118,9 @@ def _document(text: str, messages: list[str]) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        messages.append(f"the snapshot is damaged ({error}); what can still be read is used")
+        messages.append(
+            f"the snapshot is damaged ({error}); what can still be read is used; gemm-tuner db upgrade writes it anew"
+        )
         return _salvage(text)
     return document if isinstance(document, dict) else {}
 
