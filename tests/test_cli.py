@@ -241,18 +241,33 @@ def test_a_store_removed_while_tuning_keeps_nothing(cli: Cli, tmp_path: Path, mo
     assert re.search(r"^gemm-tuner: .*removed or replaced .* nothing of this run is kept", said.err, re.MULTILINE)
 
 
+def test_only_a_store_that_lost_its_snapshot_is_said_to_lack_one(
+    cli: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cli("misses")
+    cli("tune", *SIZE, "--family", "few", "--family-dir", str(FEW), "--evals", "1")
+    before = cli("lookup", *SIZE, "--family-dir", str(FEW), "--json")
+    assert before.json["origin"] == "exact" and caplog.text == ""
+    (tmp_path / "tuner.db.snapshot.json").unlink()
+    assert cli("lookup", *SIZE, "--json").json["origin"] != "exact"
+    assert "gemm-tuner db upgrade writes it" in caplog.text
+    assert cli("db", "upgrade").status == 0
+    assert cli("lookup", *SIZE, "--family-dir", str(FEW), "--json").json["origin"] == "exact"
+
+
 # Empty products
 
 
 @pytest.mark.parametrize("size", [("0", "8", "8"), ("8", "0", "8"), ("8", "8", "0"), ("8", "8", "8", "--batch", "0")])
 def test_there_is_nothing_to_tune_about_an_empty_product(cli: Cli, size: tuple[str, ...]) -> None:
     said = cli("tune", *size)
-    assert said.status == 0 and "nothing to tune" in said.out
+    does = "so gemm makes C = beta C" if size == ("8", "8", "0") else "so gemm runs nothing"
+    assert said.status == 0 and "nothing to tune" in said.out and does in " ".join(said.out.split())
     found = cli("tune", *size, "--json").json
     assert (found["evaluated"], found["best"], found["promoted"]) == (0, None, False)
     assert found.keys() >= TUNE_KEYS
     cli("pin", *size, "naive", "lanes=n").assert_refused(2, "empty product")
-    cli("lookup", *size).assert_refused(2, "empty product")
+    cli("lookup", *size).assert_refused(2, f"empty product .*{does}")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])

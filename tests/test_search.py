@@ -101,6 +101,19 @@ def test_a_wrong_configuration_has_no_time_and_is_never_best(store: Store, famil
     assert all(record.measurement.time_ms is None for record in store.history(*KEY) if record.config["x"] == 8)
 
 
+def test_where_all_fail_alike_the_reason_is_said(store: Store, families: dict[str, Family]) -> None:
+    bench = FakeBench(verdict_of=lambda config: Verdict.UNSUPPORTED)
+    reason = tuned(bench, store, families, evaluations=3).promotion.reason
+    assert reason == "no configuration gave a correct result; all are unsupported: as told"
+
+
+def test_where_they_fail_each_in_its_way_no_reason_is_picked(store: Store, families: dict[str, Family]) -> None:
+    kinds = [Verdict.UNSUPPORTED, Verdict.WRONG_RESULT]
+    bench = FakeBench(verdict_of=lambda config: kinds[int(config["x"]) % 2])
+    reason = tuned(bench, store, families, evaluations=64).promotion.reason
+    assert reason == "no configuration gave a correct result"
+
+
 def test_a_candidate_that_was_cut_short_is_never_the_best_nor_a_nominee(
     store: Store, families: dict[str, Family]
 ) -> None:

@@ -26,6 +26,7 @@ def open_store(url: str | None = None) -> Store:
 
     store = opened(url or os.environ.get("GEMM_TUNER_DB"), upgrade=True)
     store.take_in_misses()
+    store.publish_first()
     return store
 
 
@@ -58,8 +59,8 @@ def tune(
     if unknown:
         raise UserError(f"there is no family {unknown[0]!r}; there is: {', '.join(sorted(known))}.")
     chosen = {name: family for name, family in known.items() if not families or name in families}
-    if problem.is_empty or problem.k == 0:
-        raise UserError(f"{problem} is an empty product: there is nothing to tune.")
+    if problem.emptiness:
+        raise UserError(f"{problem} is an empty product ({problem.emptiness}): there is nothing to tune.")
     if not device.has(problem.dtype):
         raise UserError(f"{device.name} does not support {problem.dtype}; nothing can be tuned.")
     limit = 100 if evaluations is None and seconds is None else evaluations

@@ -288,6 +288,13 @@ class Problem:
         """C has no element: there is nothing to compute."""
         return 0 in (self.m, self.n, self.batch)
 
+    @property
+    def emptiness(self) -> str:
+        """Why there is nothing to tune about it, and what `gemm` does with it; empty text for any other product."""
+        if self.is_empty:
+            return "C has no element, so gemm runs nothing"
+        return "" if self.k else "k = 0, so gemm makes C = beta C, whatever was tuned"
+
     def gflops(self, time_ms: float) -> float:
         """Rate in GFLOP/s of one product in `time_ms` milliseconds."""
         return self.flop / time_ms / 1e6

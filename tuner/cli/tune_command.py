@@ -50,7 +50,7 @@ def tune(
 ) -> int:
     """Find the fastest correct configuration for C = alpha A B + beta C, prove it, and publish it."""
     problem = o.the_problem(m, n, k, dtype, trans_a, trans_b, batch, math)
-    if problem.is_empty or problem.k == 0:
+    if problem.emptiness:
         return _nothing_to_tune(problem, json_output)
     if seconds is not None and not isfinite(seconds):
         raise UserError(f"--seconds {seconds} is no time; give a number of seconds, or leave it out for no limit.")
@@ -151,8 +151,7 @@ def _print_best(outcome: Outcome) -> None:
 
 
 def _nothing_to_tune(problem: Problem, json_output: bool) -> int:
-    what = "C has no element" if problem.is_empty else "k = 0, so C = beta C"
-    message = f"{problem} is an empty product ({what}): there is nothing to tune."
+    message = f"{problem} is an empty product ({problem.emptiness}): there is nothing to tune."
     return _say_why_not(problem, None, message, {}, json_output)
 
 

@@ -26,6 +26,7 @@ def the_store(url: str | None, *, upgrade: bool) -> Store:
         store = open_store(url, upgrade=upgrade)
         if upgrade:
             store.take_in_misses()
+            store.publish_first()
     except UserError as error:
         raise MachineError(str(error)) from error
     return store

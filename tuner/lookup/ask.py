@@ -72,8 +72,8 @@ def lookup(
 
 def answers(sources: Sources, device: Device, problem: Problem) -> Iterator[Answer]:
     """Every answer that is legal for `problem` on `device`, best first; at least one. Raises as `lookup` does."""
-    if min(problem.m, problem.n, problem.k, problem.batch) == 0:
-        raise UserError(f"{problem} is an empty product: there is nothing to look up.")
+    if problem.emptiness:
+        raise UserError(f"{problem} is an empty product ({problem.emptiness}): there is nothing to look up.")
     if not device.has(problem.dtype):
         raise UserError(f"{device.name} does not support {problem.dtype}; use another device or float32.")
     asked = _Question(sources, device, problem)

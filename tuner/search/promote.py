@@ -84,7 +84,7 @@ class Arena:
             return Promotion(False, "the champion is pinned, and stays until it is unpinned", champion.config)
         records = self._shortlist()
         if not records:
-            return Promotion(False, "no configuration gave a correct result")
+            return Promotion(False, f"no configuration gave a correct result{self._common_failure()}")
         return self._decide(champion, self._challengers(champion, self._built(records)))
 
     def _decide(self, champion: Champion | None, contenders: list[Contender]) -> Promotion:
@@ -145,6 +145,17 @@ class Arena:
             if len(found) == SHORTLIST:
                 break
         return found
+
+    def _common_failure(self) -> str:
+        """What every source was refused with, if that is one and the same: then the product is the reason."""
+        silicon, software = self.device.silicon, self.device.software
+        last = {record.source_hash: record for record in self.store.history(silicon, software, self.problem)}
+        met = {(record.measurement.verdict, record.measurement.message) for record in last.values()}
+        if len(met) != 1:
+            return ""
+        verdict, message = met.pop()
+        said = (message.strip().splitlines() or [""])[0].rstrip(".")
+        return f"; all are {verdict}: {said}" if said and verdict is not Verdict.CORRECT else ""
 
     def _withdrawn(self) -> set[str]:
         """Sources taken away for cause: withdrawn last, and without a certificate since."""

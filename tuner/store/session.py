@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +100,11 @@ class Session:
     def catch_up(self) -> None:
         """Publish if the snapshot is not what the database says, after a kill between the two, say."""
         if not publish.is_current(self._engine, self._place):
+            self._try_to_publish()
+
+    def publish_first(self) -> None:
+        """Publish if there is no snapshot yet, also of an empty store: one that is missing later was lost."""
+        if not os.path.lexists(self.snapshot):
             self._try_to_publish()
 
     @contextmanager
