@@ -375,7 +375,7 @@ def test_operands_are_looked_at_after_the_last_run_that_uses_them() -> None:
     """Kinds of call share A and B on the device: they are looked at once for all, and after all."""
     used: dict[int, object] = {}
     looked_at: list[object] = []
-    shared = {values: object() for values in ("integers", "floats", *DISTRIBUTIONS["strict"])}
+    shared: dict[str, object] = {values: object() for values in ("integers", "floats", *DISTRIBUTIONS["strict"])}
 
     def load(_: object, values: str, **rest: object) -> Any:
         loaded = SimpleNamespace(a=shared[values] if "zero" not in str(rest["kind"]) else object(), rest=rest)

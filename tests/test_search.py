@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.fakes import DEVICE, PROBLEM, SILICON, SOFTWARE, FakeBench, config_of, small_family, tuned, valley
-from tuner.bench import OutOfTime
+from tuner.bench import ContenderFailed, OutOfTime
 from tuner.family import Family, load_family
 from tuner.model import (
     Built,
@@ -157,6 +157,24 @@ def test_what_race_or_certificate_refuses_is_counted_as_what_it_is(store: Store,
     assert outcome.verdicts[Verdict.WRONG_RESULT] and outcome.verdicts[Verdict.CRASHED]
     assert {verdict for verdict, _ in seen} == {Verdict.WRONG_RESULT, Verdict.CRASHED}
     assert seen[-1][1] == outcome.verdicts and outcome.verdicts.total() == outcome.evaluated == 64
+
+
+class UncertainBench(FakeBench):
+    """Its clock fails in a race for one contender."""
+
+    def rounds(
+        self, problem: Problem, contenders: Sequence[tuple[Rendered, Built]], count: int
+    ) -> list[tuple[float, ...]]:
+        for index, (rendered, _) in enumerate(contenders):
+            if config_of(rendered)["x"] == 4:
+                raise ContenderFailed(index, Verdict.BAD_CLOCK, "as told")
+        return super().rounds(problem, contenders, count)
+
+
+def test_a_clock_that_fails_in_the_race_takes_no_verdict_back(store: Store, families: dict[str, Family]) -> None:
+    outcome = tuned(UncertainBench(), store, families, evaluations=64)
+    assert outcome.promotion.promoted and outcome.verdicts == {Verdict.CORRECT: 64}
+    assert any(record.measurement.verdict is Verdict.BAD_CLOCK for record in store.history(*KEY))
 
 
 def test_what_an_earlier_run_evaluated_is_in_no_count_of_this_one(store: Store, families: dict[str, Family]) -> None:

@@ -24,6 +24,7 @@ from tuner.search.promote import SHORTLIST, Arena
 from tuner.search.proposer import Proposer
 from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
+from tuner.search.study import SAYS_NOTHING
 from tuner.search.threads import undisturbed
 from tuner.store import Settled
 
@@ -161,9 +162,12 @@ class _Run:
                 self._best = record
 
     def _count_again(self, record: Record) -> None:
-        """Trials check less than a certificate: what that, or the race, refused is no longer counted correct."""
+        """Trials check less than a certificate: what that, or the race, refused is no longer counted correct.
+
+        A clock that failed in the race speaks of the machine, and takes nothing back.
+        """
         before, verdict = self._judged.get(record.source_hash), record.measurement.verdict
-        if before is None or before is verdict:
+        if before is None or before is verdict or verdict in SAYS_NOTHING:
             return
         self._judged[record.source_hash] = verdict
         self.verdicts += Counter({verdict: 1})
