@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.bench.messages import CaseRun, CheckOutcome
 from tuner.model import Verdict
-from tuner.verify import DRAWN, CheckResult, Values
+from tuner.verify import DRAWN, LEFT_IN_C, CheckResult, Values
 
 if TYPE_CHECKING:
     from tuner.bench.desk import Desk
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 SEED = 1
 """Other operands than trials have."""
-
-OVERWRITTEN = (0.75, 0.0)
-"""What C is full of, where it is not read, in runs beside those in which it is NaN."""
 
 GO_ON_S, MOST_RUNS = 0.5, 400
 """Runs of the same operands beside those whose bits are compared: as many as this time allows."""
@@ -86,7 +83,7 @@ class _Case:
                 self._pass(f"{build}, {kind}: exact, guards untouched")
         loaded = self._load("integers", "plain")
         for build in self._builds:
-            for over in OVERWRITTEN:
+            for over in LEFT_IN_C:
                 self._check(build, loaded, f"{build}, over a C that is all {over:g}", again=True, over=over)
         self._pass("whatever C held before, where it is not read")
         self._all_intact("integers")
@@ -104,12 +101,10 @@ class _Case:
             if kind.startswith(DRAWN):
                 self._pass(f"{what}: within the bound")
         loaded = self._load("floats", case.kinds[0])
-        self._compare_bits(loaded)
-        more = self._go_on(loaded)
+        runs = self._compare_bits(loaded)
         self._all_intact("floats")
         self._pass("floats within the bound")
         self._pass("A and B untouched by every kind of call")
-        runs = len(self._builds) * case.repeats + more
         if runs > 1:
             self._pass(f"{runs} runs of {' and '.join(self._builds)} agree bit for bit")
 
@@ -123,7 +118,8 @@ class _Case:
             self._pass(f"{_DESCRIBED[values]}: within the bound{beside}")
         self._all_intact("special values")
 
-    def _compare_bits(self, loaded: Loaded) -> None:
+    def _compare_bits(self, loaded: Loaded) -> int:
+        """Every build, run again and again; how many runs there were."""
         bits: bytes | None = None
         for build in self._builds:
             for number in range(self._request.case.repeats):
@@ -132,17 +128,18 @@ class _Case:
                 if bits is not None and found != bits:
                     raise _Failed(f"{build}, run {number + 1}: differs from the first run bit for bit")
                 bits = found
+        runs = len(self._builds) * self._request.case.repeats
+        return runs + self._go_on(loaded, bits) if self._request.case.repeats > 1 else runs
 
-    def _go_on(self, loaded: Loaded) -> int:
-        """More runs of a short kernel, which may go wrong once in many; how many were made."""
-        began, bits = time.monotonic(), self._desk.checker.bits(loaded)
-        for number in range(MOST_RUNS if self._request.case.repeats > 1 else 0):
-            if time.monotonic() - began > GO_ON_S:
-                return number
-            self._check(next(iter(self._builds)), loaded, f"floats, run {number + 1} of many", again=True)
+    def _go_on(self, loaded: Loaded, bits: bytes | None) -> int:
+        """More runs of a short kernel, which may go wrong once in many; how many the time allowed."""
+        build, runs, end = next(iter(self._builds)), 0, time.monotonic() + GO_ON_S
+        while runs < MOST_RUNS and time.monotonic() < end:
+            runs += 1
+            self._check(build, loaded, f"floats, run {runs} of many", again=True)
         if self._desk.checker.bits(loaded) != bits:
-            raise _Failed("many runs later it differs bit for bit")
-        return MOST_RUNS if self._request.case.repeats > 1 else 0
+            raise _Failed(f"{build}, {runs} runs later: differs from the first run bit for bit")
+        return runs
 
     def _load(self, values: Values, kind: str, *, pad_rows: bool = False) -> Loaded:
         problem = self._request.case.problem
@@ -151,7 +148,7 @@ class _Case:
         return loaded
 
     def _check(
-        self, build: str, loaded: Loaded, what: str, *, again: bool = False, over: float = OVERWRITTEN[0]
+        self, build: str, loaded: Loaded, what: str, *, again: bool = False, over: float = LEFT_IN_C[0]
     ) -> CheckResult:
         if not self._launched:
             self._desk.leave("launch")

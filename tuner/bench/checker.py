@@ -13,14 +13,11 @@ from tuner.data import template_folder
 from tuner.model import Problem
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Comparison, Machine, word_bytes
-from tuner.verify import COMPARE_SOURCE, CheckResult, Values, count_differences, element_type, planted_errors
+from tuner.verify import COMPARE_SOURCE, LEFT_IN_C, CheckResult, Values, count_differences, element_type, planted_errors
 
 SPECIALISE_S = 60.0
 HOST_WORK_S = 900.0
 """Deadline of work that only the host does: operands, references, comparisons."""
-
-OVER = 0.75
-"""What a dense C holds before a run that is not the first, where it is not read: no sum of integers."""
 
 MOST_ACCEPTED, MOST_ACCEPTED_ON_HOST, ACCEPTED_SHARE = 4, 2, 1 / 64
 """Results that a run is compared with before it is judged: so many, fewer where they take more of the memory than that.
@@ -56,7 +53,7 @@ class Checker:
         first: bool,
         contender: int = 0,
         again: bool = False,
-        over: float = OVER,
+        over: float = LEFT_IN_C[0],
     ) -> None:
         """One checked run: C filled, and scratch unless it runs `again`; every step launched under its own deadline.
 
@@ -90,7 +87,7 @@ class Checker:
         *,
         first: bool = False,
         again: bool = False,
-        over: float = OVER,
+        over: float = LEFT_IN_C[0],
     ) -> CheckResult:
         """Run and judge; a wrong result counts only if no earlier kernel had spoiled A or B.
 

@@ -2,7 +2,18 @@
 
 from tuner.verify.accept import ERROR_BOUND, CheckResult, count_differences, guards_untouched
 from tuner.verify.layout import GUARD_ROWS, Layout, Name, Slab, element_type, nan_bits, real_type
-from tuner.verify.operands import DRAWN, FAR, KINDS, Factors, Kind, Operands, Values, kind_named, make_operands
+from tuner.verify.operands import (
+    DRAWN,
+    FAR,
+    KINDS,
+    LEFT_IN_C,
+    Factors,
+    Kind,
+    Operands,
+    Values,
+    kind_named,
+    make_operands,
+)
 from tuner.verify.planted import COMPARE_SOURCE, PlantedError, planted_errors
 from tuner.verify.references import Reference, References
 
@@ -13,6 +24,7 @@ __all__ = [
     "FAR",
     "GUARD_ROWS",
     "KINDS",
+    "LEFT_IN_C",
     "CheckResult",
     "Factors",
     "Kind",

@@ -45,6 +45,10 @@ The error that rounded operands cause grows like sqrt(k), the bound like k·sqrt
 16 bits would pass. Adding a zero rounds nothing, so the bound may count the other products only, and stays sharp."""
 
 
+LEFT_IN_C = (0.75, 0.0)
+"""What a dense C is full of, where it is not read, in runs beside those in which it is NaN; the first is no sum of
+integers."""
+
 DRAWN_ELEMENTS = 2**18
 """Elements that are drawn at a time; the values of larger operands depend on it."""
 
