@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from tuner.model import Built, Problem, Rendered, Step
+from tuner.model import Built, Problem, Rendered, Step, Verdict
 
 _FOLDER = Path(__file__).parent / "kernels"
 
@@ -42,6 +42,12 @@ def endless_compiler(_: Rendered) -> Built:
     """A compiler that never comes back."""
     time.sleep(3600)
     raise AssertionError("somebody waited for an hour")
+
+
+def signing_compiler(_: Rendered) -> Built:
+    """A compiler that takes its time, and says which process it is."""
+    time.sleep(0.05)
+    return Built(Verdict.CORRECT, message=str(os.getpid()))
 
 
 def dying_compiler(_: Rendered) -> Built:

@@ -24,6 +24,7 @@ from tests.bench_kernels import (
     mistaken_compiler,
     naive,
     rendered,
+    signing_compiler,
     source,
     talkative_compiler,
 )
@@ -240,6 +241,25 @@ def test_cancelled_builds_end_at_once_and_the_pool_goes_on(any_device: Device) -
             with pytest.raises(CancelledError):
                 future.result(timeout=30)
         assert bench.build(naive(SMALL)).cancelled() is False
+
+
+def test_cancelled_builds_cost_no_worker(any_device: Device) -> None:
+    with Bench.open(any_device, compilers=2, build_function=signing_compiler) as bench:
+        workers = {bench.build(naive(SMALL)).result(timeout=30).message for _ in range(8)}
+        for _ in range(3):
+            futures = [bench.build(naive(SMALL)) for _ in range(6)]
+            bench.cancel_builds()
+            assert all(future.cancelled() for future in futures)
+        after = {bench.build(naive(SMALL)).result(timeout=30).message for _ in range(8)}
+    assert len(workers | after) <= 2
+
+
+def test_what_nobody_waits_for_is_ended_in_a_while(any_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.bench.compile.LEFT_S", 0.1)
+    with Bench.open(any_device, compilers=1, build_function=endless_compiler) as bench:
+        bench.build(naive(SMALL))
+        bench.cancel_builds()
+        bench._pool.wait_idle()
 
 
 def test_an_endless_compiler_meets_its_deadline(any_device: Device) -> None:

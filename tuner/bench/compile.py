@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from tuner.opencl.run import Machine
 
 BUILD_DEADLINE_S = 60.0
+
+LEFT_S = 2.0
+"""A build that nobody waits for any more may go on for so long before its worker is ended: on a machine with many
+cores, new workers that open the driver all at once took four seconds to their first build."""
 
 _HOST_BYTES_EACH = 2**30
 """What a worker with a driver's compiler may grow to."""
@@ -54,27 +61,39 @@ class CompilePool:
         self._deadline_s = deadline_s
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
-        self._running: dict[ProcessFuture[Built], Future[Built]] = {}
+        self._waiting: deque[_Job] = deque()
+        self._running: dict[ProcessFuture[Built], _Job] = {}
+        """Never more than there are workers: the pool ends a worker to cancel what it has been given."""
         self._pool: ProcessPool | None = None
 
     def submit(self, rendered: Rendered) -> Future[Built]:
         """Build in the pool; the future's value is always a `Built`, and it raises only for a mistake of ours."""
-        outer: Future[Built] = Future()
-        self._submit(rendered, outer, strikes=0)
-        return outer
+        job = _Job(rendered)
+        with self._lock:
+            self._waiting.append(job)
+        self._hand_out()
+        return job.future
 
     def cancel(self) -> None:
-        """Drop the builds that wait and end those that run, at once; their futures are cancelled."""
-        with self._lock:
-            running = list(self._running.items())
-        for inner, outer in running:
-            outer.cancel()
-            inner.cancel()  # type: ignore[no-untyped-call]
+        """Drop the builds that wait; their futures are cancelled at once, and so are those of the builds that run.
+
+        These go on for nothing, until they end or are ended after `LEFT_S`, so that most workers live on.
+        """
+        with self._idle:
+            running = dict(self._running)
+            for job in (*self._waiting, *running.values()):
+                _cancel(job.future)
+            self._waiting.clear()
+            self._idle.notify_all()
+        if running:
+            overdue = threading.Timer(LEFT_S, _end_builds, [list(running)])
+            overdue.daemon = True
+            overdue.start()
 
     def wait_idle(self) -> None:
         """Return when nothing is being built; each build has its deadline, so this ends."""
         with self._idle:
-            self._idle.wait_for(lambda: not self._running)
+            self._idle.wait_for(lambda: not self._running and not self._waiting)
 
     def close(self) -> None:
         """End every worker."""
@@ -83,11 +102,20 @@ class CompilePool:
             pool, self._pool = self._pool, None
         _end(pool)
 
-    def _submit(self, rendered: Rendered, outer: Future[Built], strikes: int) -> None:
-        with self._lock:
-            inner = self._schedule(rendered)
-            self._running[inner] = outer
-        inner.add_done_callback(lambda _: self._done(inner, rendered, outer, strikes))
+    def _hand_out(self) -> None:
+        """Give the workers that are free what waits."""
+        while True:
+            with self._lock:
+                if not self._waiting or len(self._running) >= self.workers:
+                    return
+                job = self._waiting.popleft()
+                try:
+                    inner = self._schedule(job.rendered)
+                except Exception as mistake:  # raised in a thread of the pool, nobody would hear of it
+                    job.future.set_exception(mistake)
+                    continue
+                self._running[inner] = job
+            inner.add_done_callback(lambda inner, job=job: self._done(inner, job))  # type: ignore[misc]
 
     def _schedule(self, rendered: Rendered) -> ProcessFuture[Built]:
         if self._pool is None or not self._pool.active:
@@ -96,40 +124,63 @@ class CompilePool:
         with interrupts_blocked():  # the pool's threads, and so later workers too, inherit it
             return self._pool.schedule(_work, args=(self._build, rendered), timeout=self._deadline_s)
 
-    def _done(self, inner: ProcessFuture[Built], rendered: Rendered, outer: Future[Built], strikes: int) -> None:
+    def _done(self, inner: ProcessFuture[Built], job: _Job) -> None:
         try:
-            self._settle(inner, rendered, outer, strikes)
+            self._settle(inner, job)
         finally:
-            with self._idle:
+            with self._lock:
                 self._running.pop(inner, None)
+            self._hand_out()
+            with self._idle:
                 self._idle.notify_all()
 
-    def _settle(self, inner: ProcessFuture[Built], rendered: Rendered, outer: Future[Built], strikes: int) -> None:
+    def _settle(self, inner: ProcessFuture[Built], job: _Job) -> None:
         try:
             built = inner.result()
         except CancelledError:
-            outer.cancel()
-            outer.set_running_or_notify_cancel()
+            with self._lock:
+                _cancel(job.future)
             return
         except TimeoutError:
             late = f"the compiler did not finish within {self._deadline_s:g} s"
             built = Built(Verdict.COMPILE_TIMED_OUT, self._deadline_s * 1e3, message=late)
         except (ProcessExpired, BrokenProcessPool) as error:
-            if strikes == 0 and not outer.cancelled():
-                self._submit(rendered, outer, strikes=1)
+            if not job.struck and not job.future.cancelled():
+                with self._lock:
+                    self._waiting.appendleft(replace(job, struck=True))
                 return
             built = Built(Verdict.CRASHED, message=f"the compiler's process: {self._death(error)}")
         except BaseException as mistake:
-            if outer.set_running_or_notify_cancel():
-                outer.set_exception(mistake)
+            with suppress(InvalidStateError):  # it was cancelled
+                job.future.set_exception(mistake)
             return
-        if outer.set_running_or_notify_cancel():
-            outer.set_result(built)
+        with suppress(InvalidStateError):
+            job.future.set_result(built)
 
     def _death(self, error: ProcessExpired | BrokenProcessPool) -> str:
         if not isinstance(error, ProcessExpired):
             return "the compile pool broke"
         return describe_exit(error.exitcode) + last_words(words_file(_worker_cache(self._scratch, error.pid)))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One build that somebody waits for; struck if its worker died once already."""
+
+    rendered: Rendered
+    future: Future[Built] = field(default_factory=Future)
+    struck: bool = False
+
+
+def _cancel(future: Future[Built]) -> None:
+    """Cancelled, and whoever waits is told; by one thread at a time."""
+    if not future.cancelled() and future.cancel():
+        future.set_running_or_notify_cancel()
+
+
+def _end_builds(running: Iterable[ProcessFuture[Built]]) -> None:
+    for inner in running:
+        inner.cancel()  # type: ignore[no-untyped-call]
 
 
 def _worker_cache(scratch: Path, pid: int) -> Path:

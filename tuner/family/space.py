@@ -11,6 +11,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,10 @@ Component = Table | CoreAndTail
 
 
 class Space:
-    """All legal configurations. `size` is (their number, whether that is exact or an estimate)."""
+    """All legal configurations.
+
+    Rules are bound at once; the tables, which may take some tenths of a second, are built when they are first needed.
+    """
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class Space:
         facts: Mapping[str, Value],
         max_rows: int = MAX_ROWS,
     ) -> None:
-        """Build the tables; `facts` holds the value of every `problem.*` and `device.*` name."""
+        """`facts` holds the value of every `problem.*` and `device.*` name."""
         self.family = family
         self.axes = tuple(axes)
         self._choices = [len(axis.values) for axis in axes]
@@ -53,16 +57,21 @@ class Space:
         bound = bind_rules(axes, derived, rules, facts)
         self._never = bound is None
         self._rules = bound or []
-        self._components = [
-            _component(positions, self._choices, self._rules, max_rows)
-            for positions in ([] if self._never else _tied(len(axes), self._rules))
-        ]
-        exact = all(component.exact for component in self._components)
-        total = 0 if self._never else math.prod(component.size for component in self._components)
-        self.size: tuple[int, bool] = (total, exact or (total == 0 and self._has_empty_table()))
+        self._max_rows = max_rows
 
-    def _has_empty_table(self) -> bool:
-        return any(component.exact and component.size == 0 for component in self._components)
+    @cached_property
+    def _components(self) -> list[Component]:
+        groups = [] if self._never else _tied(len(self.axes), self._rules)
+        return [_component(positions, self._choices, self._rules, self._max_rows) for positions in groups]
+
+    @cached_property
+    def size(self) -> tuple[int, bool]:
+        """How many there are, and whether that is exact or an estimate."""
+        if self._never:
+            return 0, True
+        total = math.prod(component.size for component in self._components)
+        exact = all(component.exact for component in self._components)
+        return total, exact or any(component.exact and component.size == 0 for component in self._components)
 
     def contains(self, config: Config) -> bool:
         """The configuration is of this family, complete, and breaks no rule."""
