@@ -14,7 +14,13 @@ from tuner.model import Built, Config, Measurement, Rendered
 SPARE_SHARE, LEAST_SPARE = 0.25, 2
 """Proposals in the dark beyond one for each compiler: a part of these, and at least so many.
 
-They hide that builds take unequal times; more of them would only make the search blinder."""
+They hide that builds take unequal times; more of them make the search blinder."""
+GROWTH, MOST_EACH = 3, 3
+"""Where time is the limit, one more for every so many results, up to so many for each compiler.
+
+Results are told in order, so one slow build keeps the compilers waiting: with the build times of an H200's host, 15
+compilers and 18 proposals in the dark reach 55 % of the pool's rate, 45 reach 90 %. On recorded spaces 45 from the
+beginning lose 2 % of the optimum at 100 evaluations, and 45 by and by 1 %, for one and a half times the evaluations."""
 
 
 @dataclass(eq=False)
@@ -39,13 +45,25 @@ class Lookahead:
     proposals however long builds and measurements take, as long as the measurements agree.
     """
 
-    def __init__(self, compilers: int, propose: Propose, build: Build, tell: Tell, *, in_batches: bool) -> None:
-        """`in_batches`: nothing is proposed or built until every candidate before is measured."""
-        self.window = compilers + max(LEAST_SPARE, int(SPARE_SHARE * compilers))
+    def __init__(
+        self, compilers: int, propose: Propose, build: Build, tell: Tell, *, in_batches: bool, hurried: bool
+    ) -> None:
+        """`in_batches`: nothing is proposed or built until every candidate before is measured.
+
+        `hurried`: time is the limit, not evaluations, and the window grows with what is known.
+        """
+        self._least = compilers + max(LEAST_SPARE, int(SPARE_SHARE * compilers))
+        self._most = max(self._least, MOST_EACH * compilers) if hurried and not in_batches else self._least
+        self._told = 0
         self._propose, self._build, self._tell = propose, build, tell
         self._in_batches = in_batches
         self._untold: deque[Candidate] = deque()
         self._stopping = False
+
+    @property
+    def window(self) -> int:
+        """How many candidates may be without an outcome now."""
+        return min(self._most, self._least + self._told // GROWTH)
 
     @property
     def unmeasured(self) -> list[Candidate]:
@@ -61,6 +79,7 @@ class Lookahead:
                 return
             told = self._untold.popleft()
             assert told.measurement is not None
+            self._told += 1
             self._tell(told.config, told.measurement)
 
     def _fill(self, evaluations: float) -> None:

@@ -94,7 +94,12 @@ class _Run:
         self._adopted: list[Record] = []
         """Strays that were met while the next proposals were made, not stored yet."""
         self._ahead = Lookahead(
-            bench.compilers, self._next_proposal, bench.build, self._tell, in_batches=bench.shares_cores
+            bench.compilers,
+            self._next_proposal,
+            bench.build,
+            self._tell,
+            in_batches=bench.shares_cores,
+            hurried=budget.evaluations is None,
         )
         with self.watch("propose"):
             self._spaces: dict[str, Space] = {name: family.space(problem, device) for name, family in families.items()}
