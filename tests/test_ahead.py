@@ -40,10 +40,10 @@ class Run:
     def measure(self, count: int, luck: random.Random) -> list[int]:
         """The sizes of the window while `count` candidates are measured, each time any of those that wait."""
         seen = []
-        self.ahead.advance(math.inf)
+        self.ahead.advance(lambda: math.inf)
         for _ in range(count):
             luck.choice(self.ahead.unmeasured).measurement = Measurement(Verdict.CORRECT, (1.0,))
-            self.ahead.advance(math.inf)
+            self.ahead.advance(lambda: math.inf)
             seen.append(self.ahead.window)
         return seen
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from tuner.model import Built, Config, Measurement, Rendered
@@ -59,6 +59,10 @@ class Lookahead:
         self._in_batches = in_batches
         self._untold: deque[Candidate] = deque()
         self._stopping = False
+        self._changed = threading.Condition()
+        """Guards what is below and the candidates; notified when one is built and when a helper is done."""
+        self._helping = 0
+        self._mistake: BaseException | None = None
 
     @property
     def window(self) -> int:
@@ -68,57 +72,81 @@ class Lookahead:
     @property
     def unmeasured(self) -> list[Candidate]:
         """Candidates without a measurement, in the order of proposal."""
-        return [candidate for candidate in self._untold if candidate.measurement is None]
+        with self._changed:
+            return [candidate for candidate in self._untold if candidate.measurement is None]
 
-    def advance(self, evaluations: float) -> None:
-        """Tell what can be told, and propose, until the window is full or there are `evaluations` unmeasured ones."""
+    @property
+    def exhausted(self) -> bool:
+        """There is nothing to measure, and the helper is not about to propose anything."""
+        with self._changed:
+            return not self._helping and not self.unmeasured
+
+    def advance(self, evaluations: Callable[[], float]) -> None:
+        """Tell what can be told, and propose, until the window is full or there are `evaluations()` unmeasured ones."""
         while not self._stopping:
             if not (self._in_batches and self._untold):
                 self._fill(evaluations)
             if not self._untold or self._untold[0].measurement is None:
                 return
-            told = self._untold.popleft()
+            with self._changed:
+                told = self._untold.popleft()
             assert told.measurement is not None
             self._told += 1
             self._tell(told.config, told.measurement)
 
-    def _fill(self, evaluations: float) -> None:
-        while len(self._untold) < self.window and len(self.unmeasured) < evaluations and not self._stopping:
+    def _fill(self, evaluations: Callable[[], float]) -> None:
+        while len(self._untold) < self.window and len(self.unmeasured) < evaluations() and not self._stopping:
             proposal = self._propose()
             if proposal is None:
                 return
             config, rendered = proposal
-            self._untold.append(Candidate(config, rendered, self._build(rendered)))
+            candidate = Candidate(config, rendered, self._build(rendered))
+            with self._changed:
+                self._untold.append(candidate)
+            candidate.building.add_done_callback(self._notify)
+
+    def advance_in(self, helper: Executor, evaluations: Callable[[], float]) -> None:
+        """Begin to `advance` in the one thread of `helper`; what goes wrong there is raised by those who wait."""
+        with self._changed:
+            self._helping += 1
+        helper.submit(self.advance, evaluations).add_done_callback(self._helped)
+
+    def stop(self) -> None:
+        """Propose no more: a helper is done after what it is just at."""
+        self._stopping = True
+
+    def _helped(self, done: Future[None]) -> None:
+        with self._changed:
+            self._helping -= 1
+            self._mistake = self._mistake or done.exception()
+            self._changed.notify_all()
+
+    def _notify(self, _: Future[Built]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for_proposals(self, seconds: float, *, foremost: bool = False) -> None:
+        """Return when the helper is done or a candidate is built as for `wait`, after `seconds` at the latest."""
+        self._wait_for(lambda: not self._helping or self._ready(foremost) is not None, seconds)
 
     def wait(self, seconds: float, *, foremost: bool = False) -> Candidate | None:
-        """The earliest candidate that is built, or None after `seconds`; with batches once all of them are.
+        """The earliest candidate that is built, or None after `seconds` or if there is none; with batches once all are.
 
         `foremost`: the earliest of all, whatever else is built before it.
         """
-        waiting = self.unmeasured
-        if foremost and not self._in_batches:
-            waiting = waiting[:1]
+        with self._changed:
+            self._wait_for(lambda: self.exhausted or self._ready(foremost) is not None, seconds)
+            return self._ready(foremost)
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> None:
         limit = None if math.isinf(seconds) else max(0.0, seconds)
-        building = [candidate.building for candidate in waiting]
-        if self._in_batches:
-            return waiting[0] if not wait(building, limit).not_done else None
-        wait(building, limit, FIRST_COMPLETED)
-        return next((candidate for candidate in waiting if candidate.building.done()), None)
+        with self._changed:
+            self._changed.wait_for(lambda: self._mistake is not None or condition(), limit)
+            if self._mistake is not None:
+                raise self._mistake
 
-    @contextmanager
-    def advancing(self, helper: ThreadPoolExecutor, evaluations: float) -> Iterator[Future[None] | None]:
-        """`advance` in the `helper` while the block measures; only begun, so that the caller may wait for its end.
-
-        Where the device computes on our cores (`in_batches`), nothing else may run, and None is handed over.
-        """
+    def _ready(self, foremost: bool) -> Candidate | None:
+        waiting = self.unmeasured
         if self._in_batches:
-            yield None
-            return
-        going = helper.submit(self.advance, evaluations)
-        try:
-            yield going
-        except BaseException:
-            self._stopping = True
-            raise
-        finally:
-            going.result()
+            return waiting[0] if waiting and all(candidate.building.done() for candidate in waiting) else None
+        return next((candidate for candidate in waiting[: 1 if foremost else None] if candidate.building.done()), None)

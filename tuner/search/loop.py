@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -91,7 +91,7 @@ class _Run:
         self._best: Record | None = None
         """The fastest of these, as far as it is known."""
         self._builds: dict[str, Built] = {}
-        self._adopted: list[Record] = []
+        self._adopted: deque[Record] = deque()
         """Strays that were met while the next proposals were made, not stored yet."""
         self._ahead = Lookahead(
             bench.compilers,
@@ -115,8 +115,12 @@ class _Run:
     def run(self, barred: Callable[[], str]) -> Outcome:
         arena = None
         try:
-            with ThreadPoolExecutor(1) as self._helper:
-                stopped_by = self._search()
+            with ThreadPoolExecutor(1) as helper:
+                try:
+                    stopped_by = self._search(helper)
+                finally:
+                    self._ahead.stop()
+            self._keep_adopted()
             self.bench.cancel_builds()
             if why := barred():
                 promotion = Promotion(False, why)
@@ -184,23 +188,31 @@ class _Run:
         """Configurations that got their verdict in this run."""
         return self.verdicts.total()
 
-    def _search(self) -> str:
+    def _search(self, helper: Executor) -> str:
+        shares_cores = self.bench.shares_cores
+        if not shares_cores:
+            self._ahead.advance_in(helper, self._evaluations_left)
         while True:
             self.clock.certificate_s = expected_s(self._timed.values(), self.bench.compilers)
             if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
                 return "evaluations"
             if self.clock.left_to_search <= 0:
                 return "seconds"
-            if self.bench.shares_cores or not self._ahead.unmeasured:  # otherwise that is done while the device is busy
+            if shares_cores:
                 with self.watch("propose"):
                     self._ahead.advance(self._evaluations_left)
-                self._keep_adopted()
-            if not self._ahead.unmeasured:
-                return "exhausted"
-            if not self._judge_next():
-                return "seconds"
+            candidate = self._next_built()
+            self._keep_adopted()
+            if candidate is None:
+                return "exhausted" if self._ahead.exhausted else "seconds"
+            built = candidate.building.result()
+            measurement = self._measure(candidate, built)
+            self.verdicts[measurement.verdict] += 1
+            candidate.measurement = measurement
+            if not shares_cores:
+                self._ahead.advance_in(helper, self._evaluations_left)
+            self._remember(candidate, measurement, built)
 
-    @property
     def _evaluations_left(self) -> float:
         return math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
 
@@ -228,10 +240,10 @@ class _Run:
 
     def _keep_adopted(self) -> None:
         with self.watch("store"):
-            for record in self._adopted:
+            while self._adopted:
+                record = self._adopted.popleft()
                 self.store.add(record)
                 self._hear(record)
-        self._adopted.clear()
 
     def _next_config(self) -> Config | None:
         """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
@@ -240,25 +252,19 @@ class _Run:
         return config if self._again else self._proposer.propose()
 
     def _is_last_call(self) -> bool:
-        if self._evaluations_left - len(self._ahead.unmeasured) <= len(self._again):
+        if self._evaluations_left() - len(self._ahead.unmeasured) <= len(self._again):
             return True
         return self.clock.left_to_search < self.clock.elapsed
 
-    def _judge_next(self) -> bool:
-        """Judge the earliest candidate that is built; False if the time ran out while they were being built."""
+    def _next_built(self) -> Candidate | None:
+        """The earliest candidate that is built; None if the time ran out before, or if there is none any more."""
+        # The first has the best prospects, and where time is short it may be the only one.
+        foremost = not self.evaluated
+        with self.watch("propose"):
+            self._ahead.wait_for_proposals(self.clock.left_to_search, foremost=foremost)
         with self.watch("build"):
-            # The first has the best prospects, and where time is short it may be the only one.
-            candidate = self._ahead.wait(self.clock.left_to_search, foremost=not self.evaluated)
-        if candidate is None or candidate.building.cancelled():
-            return False
-        built = candidate.building.result()
-        with self._ahead.advancing(self._helper, self._evaluations_left) as advancing:
-            measurement = self._measure(candidate, built)
-            with self.watch("propose"):
-                wait([advancing] if advancing else [])
-        self._keep_adopted()
-        self._remember(candidate, measurement, built)
-        return True
+            candidate = self._ahead.wait(self.clock.left_to_search, foremost=foremost)
+        return None if candidate is None or candidate.building.cancelled() else candidate
 
     def _measure(self, candidate: Candidate, built: Built) -> Measurement:
         if built.verdict is not Verdict.CORRECT:
@@ -292,8 +298,6 @@ class _Run:
         with self.watch("store"):
             self.store.add(record)
         self._judged[record.source_hash] = record.measurement.verdict
-        self.verdicts[record.measurement.verdict] += 1
-        candidate.measurement = measurement
         self._hear(record)
         self._keep_build(record.source_hash, built)
         self._show("search", record)
