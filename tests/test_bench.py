@@ -360,6 +360,23 @@ def test_scratch_that_is_promised_to_be_zeros_is_left_so(bench: Bench) -> None:
     assert measured.verdict is Verdict.WRONG_RESULT and "all zeros" in measured.message
 
 
+@pytest.fixture
+def remote_bench(any_device: Device) -> Iterator[Bench]:
+    """The device as if its memory were not the host's: results and operands are compared there."""
+    with Bench.open(replace(any_device, facts=replace(any_device.facts, shares_cores=False))) as opened:
+        yield opened
+
+
+def test_a_device_with_memory_of_its_own_sees_what_the_host_sees(remote_bench: Bench) -> None:
+    problem = Problem(37, 41, 43, align=4)
+    kinds = ("plain", "alpha_beta", "update")
+    outcome = remote_bench.check([Case(problem, naive(problem), kinds, fresh=True, repeats=2)])
+    assert outcome.verdict is Verdict.CORRECT, outcome.message
+    for mistake, words in (("WRITE_BEFORE_A", "it writes to A or B"), ("LOSE_LAST", "wrong")):
+        outcome = remote_bench.check([Case(problem, naive(problem, mistake), kinds)])
+        assert outcome.verdict is Verdict.WRONG_RESULT and words in outcome.message, outcome
+
+
 @pytest.mark.parametrize(("fresh", "repeats"), [(False, 2), (True, 1)])
 def test_two_runs_or_builds_that_differ_are_wrong(fresh: bool, repeats: int) -> None:
     bits = iter([b"one", b"other"])

@@ -25,7 +25,19 @@ PROBLEMS = [
 class _Memory:
     """A device that only remembers."""
 
-    device = SimpleNamespace(facts=SimpleNamespace(global_mem_bytes=2**30))
+    def __init__(self, *, own: bool) -> None:
+        self.device = SimpleNamespace(facts=SimpleNamespace(global_mem_bytes=2**30, shares_cores=not own))
+        self.reads = 0
+        self.blind = False
+
+    def comparison(self, source: str, word: int, *, signed_zeros: bool) -> Any:
+        assert signed_zeros
+
+        def count(expected: Any, found: Any, elements: int, size: int) -> int:
+            bits = (buffer[: elements * size].view(f"u{size}") for buffer in (expected, found))
+            return 0 if self.blind else int(np.count_nonzero(np.not_equal(*bits)))
+
+        return SimpleNamespace(count=count)
 
     def buffer(self, size: int) -> Any:
         return np.full(size, 0x5A, np.uint8)
@@ -37,18 +49,20 @@ class _Memory:
         buffer[byte_offset : byte_offset + host.nbytes] = host.view(np.uint8)
 
     def read(self, buffer: Any, host: Any, byte_offset: int = 0) -> None:
+        self.reads += 1
         host.view(np.uint8)[...] = buffer[byte_offset : byte_offset + host.nbytes]
 
     def copy(self, source: Any, target: Any, size: int) -> None:
         target[:size] = source[:size]
 
 
-@pytest.fixture(params=[2**20, 300, 20])
+@pytest.fixture(params=[(2**20, False), (300, False), (20, False), (300, True)])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OperandStore:
-    """With pieces of all matrices at once, of some, and of single rows."""
-    monkeypatch.setattr(layout, "PIECE_ELEMENTS", request.param)
-    monkeypatch.setattr(bench_operands, "PIECE_ELEMENTS", request.param)
-    return OperandStore(cast(Machine, _Memory()))
+    """With pieces of all matrices at once, of some, and of single rows; on a device with memory of its own."""
+    elements, own = request.param
+    monkeypatch.setattr(layout, "PIECE_ELEMENTS", elements)
+    monkeypatch.setattr(bench_operands, "PIECE_ELEMENTS", elements)
+    return OperandStore(cast(Machine, _Memory(own=own)))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -83,3 +97,43 @@ def test_a_changed_bit_anywhere_is_seen_and_restored(store: OperandStore, pad_ro
         store.restore(loaded)
         assert store.is_intact(loaded)
     assert cast(Any, loaded.a).tobytes() == loaded.reference.operands.flat_a(loaded.layout).tobytes()
+
+
+def test_a_device_with_memory_of_its_own_compares_there() -> None:
+    memory = _Memory(own=True)
+    store = OperandStore(cast(Machine, memory))
+    loaded = store.get(PROBLEMS[0], 3, "integers", "add", False)
+    assert set(loaded.copies) == {"a", "b", "c"}
+    assert store.is_intact(loaded)
+    memory.reads = 0
+    assert store.is_intact(loaded) and memory.reads == 0
+    spoiled = cast(Any, loaded.copies["b"])
+    spoiled[5] ^= 1
+    assert not store.is_intact(loaded)
+    store.restore(loaded)
+    assert store.is_intact(loaded)
+    memory.device.facts.global_mem_bytes = 2**19  # no room for copies
+    assert not store.get(PROBLEMS[0], 4, "integers", "plain", False).copies
+
+
+def test_a_blind_comparison_is_found_out() -> None:
+    memory = _Memory(own=True)
+    memory.blind = True
+    store = OperandStore(cast(Machine, memory))
+    with pytest.raises(RuntimeError, match="turned bit"):
+        store.is_intact(store.get(PROBLEMS[0], 3, "integers", "add", False))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_kinds_of_call_share_what_they_have_in_common(own: bool) -> None:
+    store = OperandStore(cast(Machine, _Memory(own=own)))
+    one, other, alone, padded = (
+        store.get(PROBLEMS[0], 3, "integers", kind, pad)
+        for kind, pad in (("add", False), ("update", False), ("plain", False), ("add", True))
+    )
+    assert one.a is other.a is alone.a and one.b is other.b is alone.b
+    assert one.before is other.before and alone.before is None
+    assert one.c is not other.c and padded.before is not one.before
+    assert all(one.copies[name] is other.copies[name] for name in one.copies)
+    store.reset_c(one)
+    assert cast(Any, one.c).tobytes() == one.reference.operands.flat_c(one.layout).tobytes()

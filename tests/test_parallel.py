@@ -35,7 +35,7 @@ def test_a_seed_gives_the_same_operands_on_any_number_of_cores(values: str, monk
         monkeypatch.setattr(parallel, "_cores", lambda cores=cores: cores)
         given = make_operands(problem, 5, values, "add")  # type: ignore[arg-type]
         assert given.factors is not None and given.c is not None
-        drawn.append((given.factors.a.tobytes(), given.factors.b.tobytes(), given.c.tobytes()))
+        drawn.append(tuple(array.tobytes() for array in (*given.factors.arrays, given.c)))
         del given  # what is in use is not drawn again
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 3

@@ -94,16 +94,17 @@ for platform in cl.get_platforms():
         queue = cl.CommandQueue(context)
         for name in {key.split("/")[0] for key in data}:
             word = min(4, data[f"{name}/e"].itemsize)
-            program = cl.Program(context, source).build("-DWORD=ushort" if word == 2 else "")
-            kernel = program.count_differences
             buffers = [cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=data[f"{name}/{i}"]) for i in "ef"]
-            counter = np.zeros(1, np.uint32)
-            result = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=counter)
             size = data[f"{name}/e"].size
             words = data[f"{name}/e"].itemsize // word
-            kernel(queue, (256,), None, *buffers, np.uint64(3), np.uint64(size - 3), np.uint32(words), result)
-            cl.enqueue_copy(queue, counter, result)
-            counts.setdefault(f"{platform.name} {platform.version}", {})[name] = int(counter[0])
+            for signed in ("", " -DSIGN=0u"):
+                kernel = cl.Program(context, source).build(("-DWORD=ushort" if word == 2 else "") + signed)
+                kernel = kernel.count_differences
+                counter = np.zeros(1, np.uint32)
+                result = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=counter)
+                kernel(queue, (256,), None, *buffers, np.uint64(3), np.uint64(size - 3), np.uint32(words), result)
+                cl.enqueue_copy(queue, counter, result)
+                counts.setdefault(f"{platform.name} {platform.version}", {})[name + signed] = int(counter[0])
 print(json.dumps(counts))
 """
 
@@ -147,3 +148,5 @@ def test_the_kernel_counts_as_its_twin_on_the_host(tmp_path: Path) -> None:
     for device, found in counts.items():
         for name, (flat, spoiled) in cases.items():
             assert found[name] == count_differences(flat[3:], spoiled[3:]), (device, name)
+            bits = (part[3:].view(f"u{flat.itemsize}") for part in (flat, spoiled))
+            assert found[name + " -DSIGN=0u"] == np.count_nonzero(np.not_equal(*bits)), (device, name)

@@ -1,4 +1,5 @@
-// Counts the elements in which two buffers differ, bit for bit; 0.0 and -0.0 are equal. Plain OpenCL C 1.2.
+// Counts the elements in which two buffers differ, bit for bit. Plain OpenCL C 1.2. 0.0 and -0.0 are equal, unless it is
+// built with -DSIGN=0u.
 //
 //   expected, found   two buffers of elements, seen as words of 32 bits, or of 16 with -DWORD=ushort
 //   first, count      the elements compared: first .. first + count - 1
@@ -11,7 +12,9 @@
 #ifndef WORD
 #define WORD uint
 #endif
+#ifndef SIGN
 #define SIGN (1u << (8 * sizeof(WORD) - 1))
+#endif
 
 __kernel void count_differences(__global const WORD* expected,
                                 __global const WORD* found,

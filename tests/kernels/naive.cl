@@ -52,5 +52,9 @@ __kernel void naive(const int m, const int n, const int k,
     if (row == 0 && column == 0)
         a[a_offset] += 1;
 #endif
+#ifdef WRITE_BEFORE_A
+    if (row == 0 && column == 0)
+        a[0] = 1;
+#endif
     *out = alpha * sum + (beta == 0 ? 0 : beta * *out);
 }

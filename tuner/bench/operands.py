@@ -12,17 +12,18 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
+from tuner.bench.copies import Copies
 from tuner.model import Problem, Verdict
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import (
     CheckResult,
-    Factors,
     Layout,
     Name,
     Operands,
     Reference,
     References,
+    Shared,
     Values,
     element_type,
     kind_named,
@@ -60,10 +61,12 @@ class Loaded:
     b: Buffer
     c: Buffer
     bytes: int
-    factors: ReferenceType[Factors] | None = None
-    """A and B on the host, by which other kinds of call find the same ones on the device; they may be let go."""
     before: Buffer | None = None
     """C as it is before each run, where the kernel reads it: copied on the device, not sent there for each run."""
+    sources: dict[Name, ReferenceType[Shared]] = field(default_factory=dict)
+    """What is on the host, by which other kinds of call find the same on the device; it may be let go."""
+    copies: dict[Name, Buffer] = field(default_factory=dict)
+    """Of what no kernel may write to, made before any kernel ran, where the device has memory of its own."""
     accepted: list[Accepted] = field(default_factory=list)
     """Results that were judged right, the latest first."""
 
@@ -77,6 +80,10 @@ class Loaded:
         yield from (("a", self.a), ("b", self.b))
         if self.before is not None:
             yield "c", self.before
+
+    def buffer_of(self, name: Name) -> Buffer | None:
+        """That of `given` with the values of `name`."""
+        return dict(self.given()).get(name)
 
     def arguments(self) -> tuple[Any, ...]:
         """The common argument list of every kernel; see the families' `GEMM_ARGUMENTS`."""
@@ -103,6 +110,7 @@ class OperandStore:
         self._kept: OrderedDict[tuple[Problem, int, Values, str, bool], Loaded] = OrderedDict()
         self._host = np.empty(0, np.uint8)
         self._budget = machine.device.facts.global_mem_bytes // 2
+        self._copies = Copies(machine)
 
     def get(self, problem: Problem, seed: int, values: Values, kind: str, pad_rows: bool) -> Loaded:
         """The operands of these arguments in device memory. Raises Refused (`unsupported`) if they do not fit."""
@@ -144,6 +152,9 @@ class OperandStore:
         """Write to the device anew what `is_intact` looks at."""
         for name, buffer in loaded.given():
             self._send(loaded.reference.operands, loaded.layout, name, buffer)
+            if name in loaded.copies:  # which a kernel may have hit just as well
+                size = loaded.layout.slab(name).elements * loaded.problem.element_bytes
+                self._machine.copy(buffer, loaded.copies[name], size)
 
     def forget(self) -> None:
         """Drop everything on the device, because a kernel may have written anywhere; references stay."""
@@ -151,17 +162,27 @@ class OperandStore:
 
     def _load(self, reference: Reference, layout: Layout, needed: int) -> Loaded:
         operands = reference.operands
-        twin = self._twin(operands.factors, layout)
-        a, b = (self._sent(operands, layout, name) for name in ("a", "b")) if twin is None else (twin.a, twin.b)
+        names: tuple[Name, ...] = ("a", "b", "c") if operands.kind.reads_c else ("a", "b")
+        placed = {name: self._placed(operands, layout, name) for name in names}
         c = self._machine.buffer(layout.c.elements * layout.problem.element_bytes)
-        before = self._sent(operands, layout, "c") if operands.kind.reads_c else None
-        factors = None if operands.factors is None else ref(operands.factors)
-        return Loaded(reference, layout, a, b, c, needed, factors, before)
+        sources = {name: ref(source) for name in names if (source := operands.source(name)) is not None}
+        copies = {name: copy for name, (_, copy) in placed.items() if copy is not None}
+        needed += sum(layout.slab(name).elements for name in copies) * layout.problem.element_bytes
+        before = placed["c"][0] if "c" in placed else None
+        return Loaded(reference, layout, placed["a"][0], placed["b"][0], c, needed, before, sources, copies)
 
-    def _sent(self, operands: Operands, layout: Layout, name: Name) -> Buffer:
+    def _placed(self, operands: Operands, layout: Layout, name: Name) -> tuple[Buffer, Buffer | None]:
+        """(buffer, copy): those of another kind of call that has the same values in the same layout, or new ones."""
+        source = operands.source(name)
+        for other in self._kept.values():
+            held = other.sources.get(name)
+            if source is not None and held is not None and held() is source and other.layout == layout:
+                buffer = other.buffer_of(name)
+                assert buffer is not None
+                return buffer, other.copies.get(name)
         buffer = self._machine.buffer(layout.slab(name).elements * layout.problem.element_bytes)
         self._send(operands, layout, name, buffer)
-        return buffer
+        return buffer, self._copies.of(buffer, layout.slab(name).elements * layout.problem.element_bytes)
 
     def _send(self, operands: Operands, layout: Layout, name: Name, buffer: Buffer) -> None:
         """NaN everywhere, by the device itself, then the values piece by piece."""
@@ -171,7 +192,13 @@ class OperandStore:
             self._machine.write(buffer, piece, byte_offset=first * size)
 
     def _is_as_sent(self, loaded: Loaded, name: Name, buffer: Buffer) -> bool:
-        """`buffer` has the very bits that were sent, and NaN around them: read back piece by piece."""
+        """`buffer` has the very bits that were sent, and NaN around them.
+
+        Compared with the copy on the device, or read back piece by piece.
+        """
+        if name in loaded.copies:
+            elements = loaded.layout.slab(name).elements
+            return self._copies.same(loaded.copies[name], buffer, elements, loaded.problem.element_bytes)
         size, end = loaded.problem.element_bytes, 0
         nan = nan_bits(loaded.problem, name)
         nothing = loaded.layout.slab(name).elements, np.empty(0, nan.dtype)
@@ -196,13 +223,6 @@ class OperandStore:
         if self._host.size < size:
             self._host = np.empty(size, np.uint8)
         return self._host[:size].view(dtype)
-
-    def _twin(self, factors: Factors | None, layout: Layout) -> Loaded | None:
-        """Operands of another kind of call that has the same A and B, in the same layout, on the device already."""
-        if factors is None:
-            return None
-        others = (other for other in self._kept.values() if other.factors is not None and other.factors() is factors)
-        return next((other for other in others if other.layout == layout), None)
 
     def _make_room(self, needed: int) -> None:
         available = self._machine.device.facts.global_mem_bytes

@@ -233,10 +233,13 @@ class Machine:
         except cl.Error:
             return 0, 0
 
-    def comparison(self, source: str, word: int = 4) -> Comparison:
-        """The kernel `count_differences` of `source` (templates/check/compare.cl) for words of `word` bytes."""
+    def comparison(self, source: str, word: int = 4, *, signed_zeros: bool = False) -> Comparison:
+        """The kernel `count_differences` of `source` (templates/check/compare.cl) for words of `word` bytes.
+
+        With `signed_zeros` 0.0 and -0.0 differ.
+        """
         with refusals(Verdict.UNSUPPORTED):
-            program = cl.Program(self.context, source).build(f"-DWORD={_WORDS[word]}")
+            program = cl.Program(self.context, source).build(f"-DWORD={_WORDS[word]}" + " -DSIGN=0u" * signed_zeros)
             kernel = cl.Kernel(program, "count_differences")
         return Comparison(self, kernel, self.buffer(4))
 
@@ -275,7 +278,7 @@ class Comparison:
     counter: Buffer
 
     def count(self, expected: Buffer, found: Buffer, elements: int, element_bytes: int) -> int:
-        """Elements that differ in any bit; 0.0 and -0.0 are equal."""
+        """Elements that differ in any bit."""
         self.machine.fill(self.counter, np.zeros(1, np.uint32), 4)
         sizes = np.uint64(0), np.uint64(elements), np.uint32(element_bytes // word_bytes(element_bytes))
         self.kernel.set_args(expected, found, *sizes, self.counter)

@@ -80,8 +80,10 @@ class Freivalds:
         assert operands.factors is not None, "without A and B, all of C is known"
         plain: Array = operands.factors.once(f"image {seed}", lambda: _image(operands, self._vectors))
         self._image = plain * _word(int(kind.alpha))
-        if operands.c is not None:
-            self._image += image(operands.c, self._vectors) * _word(int(kind.beta))
+        if operands.start is not None:
+            (c,) = operands.start.arrays
+            before: Array = operands.start.once(f"image {seed}", lambda: image(c, self._vectors))
+            self._image += before * _word(int(kind.beta))
 
     @property
     def bytes(self) -> int:

@@ -115,11 +115,10 @@ def kind_named(name: str) -> Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
-    """A and B as stored, (batch, rows, columns): the same ones for every kind of call that can have them."""
+class Shared:
+    """What kinds of call have in common, as stored, (batch, rows, columns); nobody writes to it."""
 
-    a: Array
-    b: Array
+    arrays: tuple[Array, ...]
     known: dict[str, Any] = field(default_factory=dict)
     """What references made of them, by what it is, so that it is made once."""
 
@@ -129,11 +128,6 @@ class Factors:
             self.known[what] = make()
         return self.known[what]
 
-    @property
-    def bytes(self) -> int:
-        """Host memory held."""
-        return self.a.nbytes + self.b.nbytes
-
 
 @dataclass(frozen=True, eq=False)
 class Operands:
@@ -142,8 +136,10 @@ class Operands:
     problem: Problem
     values: Values
     kind: Kind
-    factors: Factors | None
-    c: Array | None
+    factors: Shared | None
+    """A and B."""
+    start: Shared | None
+    """C before the call."""
     terms: int
     """Products that differ from zero in an element of C, at most."""
     c_bound: int
@@ -152,12 +148,21 @@ class Operands:
     @property
     def a(self) -> Array | None:
         """A as stored, or None."""
-        return None if self.factors is None else self.factors.a
+        return None if self.factors is None else self.factors.arrays[0]
 
     @property
     def b(self) -> Array | None:
         """B as stored, or None."""
-        return None if self.factors is None else self.factors.b
+        return None if self.factors is None else self.factors.arrays[1]
+
+    @property
+    def c(self) -> Array | None:
+        """C before the call as stored, or None."""
+        return None if self.start is None else self.start.arrays[0]
+
+    def source(self, name: Name) -> Shared | None:
+        """What the values of A, B or C come from, or None: the same object, the same values."""
+        return self.start if name == "c" else self.factors
 
     @property
     def left(self) -> Array:
@@ -248,14 +253,14 @@ def _integers(problem: Problem, kind: Kind, seed: int) -> Operands:
             lambda generator, shape: small_integers(generator, shape, within),
         )
 
-    def factors() -> Factors:
+    def factors() -> tuple[Array, ...]:
         a, b = draw(0, largest), draw(1, largest)
         _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 6))
-        return Factors(a, b)
+        return a, b
 
     shared = _shared((problem, seed, "integers", largest, terms), factors) if kind.reads_ab else None
-    c = draw(2, c_range(problem)) if kind.reads_c else None
-    return Operands(problem, "integers", kind, shared, c, terms, bound)
+    start = _shared((problem, seed, "integers", "c"), lambda: (draw(2, c_range(problem)),)) if kind.reads_c else None
+    return Operands(problem, "integers", kind, shared, start, terms, bound)
 
 
 def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands:
@@ -267,29 +272,29 @@ def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands
 
     terms = min(problem.k, MAX_FLOAT_TERMS) if values in ("floats", "specials") else problem.k
 
-    def factors() -> Factors:
+    def factors() -> tuple[Array, ...]:
         a, b = draw(0), draw(1)
         _keep_terms(_oriented(a, problem.trans_a), terms, _generator(seed, 7))
         if values == "specials":
             _place_specials(_oriented(a, problem.trans_a), _oriented(b, problem.trans_b), seed)
-        return Factors(a, b)
+        return a, b
 
     shared = _shared((problem, seed, values), factors) if kind.reads_ab else None
-    c = draw(2) if kind.reads_c else None
+    start = _shared((problem, seed, values, "c"), lambda: (draw(2),)) if kind.reads_c else None
     scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
-    return Operands(problem, values, scaled, shared, c, terms, 0)
+    return Operands(problem, values, scaled, shared, start, terms, 0)
 
 
-_in_use: WeakValueDictionary[Hashable, Factors] = WeakValueDictionary()
+_in_use: WeakValueDictionary[Hashable, Shared] = WeakValueDictionary()
 
 
-def _shared(key: Hashable, make: Callable[[], Factors]) -> Factors:
-    """The factors of `key`, as long as any operands hold them; made anew else. Nobody writes to them."""
+def _shared(key: Hashable, make: Callable[[], tuple[Array, ...]]) -> Shared:
+    """What is shared under `key`, as long as any operands hold it; made anew else."""
     found = _in_use.get(key)
     if found is None:
-        found = make()
-        found.a.flags.writeable = found.b.flags.writeable = False
-        _in_use[key] = found
+        found = _in_use[key] = Shared(make())
+        for array in found.arrays:
+            array.flags.writeable = False
     return found
 
 
