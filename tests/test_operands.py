@@ -42,6 +42,9 @@ class _Memory:
     def buffer(self, size: int) -> Any:
         return np.full(size, 0x5A, np.uint8)
 
+    def duplicate(self, buffer: Any, size: int) -> Any:
+        return buffer[:size].copy()
+
     def fill(self, buffer: Any, pattern: Any, size: int) -> None:
         buffer[:size].view(pattern.dtype)[...] = pattern
 

@@ -146,7 +146,7 @@ class Checker:
         most = min(most, int(ACCEPTED_SHARE * facts.global_mem_bytes) // flat.nbytes)
         del loaded.accepted[max(1, most) - 1 :]
         try:
-            c = flat.copy() if facts.shares_cores else self._machine.buffer(flat.nbytes, flat)
+            c = flat.copy() if facts.shares_cores else self._machine.duplicate(loaded.c, flat.nbytes)
         except Refused:  # no room for a second C; the host goes on judging
             return
         loaded.accepted.insert(0, Accepted(c, result))

@@ -30,11 +30,9 @@ class Copies:
         if facts.shares_cores or size > COPIED_SHARE * facts.global_mem_bytes:
             return None
         try:
-            copy = self._machine.buffer(size)
-            self._machine.copy(buffer, copy, size)
+            return self._machine.duplicate(buffer, size)
         except Refused:
             return None
-        return copy
 
     def same(self, copy: Buffer, buffer: Buffer, elements: int, element_bytes: int) -> bool:
         """Both have the very same bits. Raises RuntimeError if the comparison proves to be blind."""
@@ -46,8 +44,7 @@ class Copies:
         return self._comparisons[word].count(copy, buffer, elements, element_bytes) == 0
 
     def _prove(self, comparison: Comparison, copy: Buffer, elements: int, element_bytes: int) -> None:
-        other = self._machine.buffer(elements * element_bytes)
-        self._machine.copy(copy, other, elements * element_bytes)
+        other = self._machine.duplicate(copy, elements * element_bytes)
         for element in (0, elements // 2, elements - 1):
             for bit in (0, 8 * element_bytes - 1):
                 place = element * element_bytes + bit // 8

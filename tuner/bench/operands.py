@@ -248,7 +248,9 @@ class Bound:
         """Set every kernel's arguments."""
         common = loaded.arguments()
         for kernel, step in self.program.steps:
-            kernel.set_args(*common, *(self._scratch[name].given for name in step.scratch))
+            # One by one: `set_args` first makes Python code for each kernel and compiles it, which takes longer.
+            for index, argument in enumerate((*common, *(self._scratch[name].given for name in step.scratch))):
+                kernel.set_arg(index, argument)
 
     def reset_scratch(self) -> None:
         """Fill scratch and its guard zones."""

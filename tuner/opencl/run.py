@@ -149,6 +149,12 @@ class Machine:
                 cl.enqueue_copy(self.queue, buffer, _raw(host))
         return buffer
 
+    def duplicate(self, buffer: Buffer, size: int) -> Buffer:
+        """Another buffer with the first `size` bytes of `buffer`, copied on the device."""
+        other = self.buffer(size)
+        self.copy(buffer, other, size)
+        return other
+
     def region(self, buffer: Buffer, offset: int, size: int) -> Buffer:
         """`size` bytes of `buffer` (at least one), from `offset` on, which must be a multiple of the base alignment."""
         with refusals():

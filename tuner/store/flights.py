@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from tuner.model import Config, Measurement, Record, Verdict
 from tuner.store import rows, trials
@@ -22,6 +22,12 @@ QUEUED = "queued"
 """The stage of a candidate that waits for its second attempt."""
 
 MAX_ATTEMPTS = 2
+
+_AGAIN = (
+    update(in_flight)
+    .where(in_flight.c.run_id == bindparam("of_run"), in_flight.c.source_hash == bindparam("of_source"))
+    .values(attempts=in_flight.c.attempts + 1)
+)
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,11 @@ def begin(
     family_hash: str,
 ) -> None:
     """Note that run `number` is about to launch a candidate; a repeated call counts as another attempt."""
-    owned = in_flight.c.run_id == number
     values = {"stage": stage, "family_hash": family_hash, **rows.config_columns(config), **_owner(process)}
-    again = (
-        update(in_flight)
-        .where(owned, in_flight.c.source_hash == source_hash)
-        .values(**values, attempts=in_flight.c.attempts + 1, began=rows.now())
-    )
-    if connection.execute(again).rowcount == 0:
+    values["began"] = rows.now()
+    if connection.execute(_AGAIN, {**values, "of_run": number, "of_source": source_hash}).rowcount == 0:
         first = {"run_id": number, **rows.key_ids(connection, *key), "source_hash": source_hash, "attempts": 1}
-        connection.execute(insert(in_flight).values(**first, **values, began=rows.now()))
+        connection.execute(insert(in_flight), {**first, **values})
 
 
 def stage(connection: Connection, number: int, config: Config, name: str) -> None:

@@ -39,7 +39,7 @@ def finish_run(connection: Connection, number: int, summary: dict[str, Any]) -> 
 
 def add(connection: Connection, record: Record) -> None:
     """Insert one trial."""
-    connection.execute(insert(trial).values(**rows.trial_columns(connection, record)))
+    connection.execute(insert(trial), rows.trial_columns(connection, record))
 
 
 def add_baseline(connection: Connection, record: Record) -> None:

@@ -91,15 +91,28 @@ def accept_close(
     """
     worst = 0.0
     for block in slices(c.shape[0], c.shape[1], CACHED_ELEMENTS):
-        error = np.abs(c[block].astype(np.float64) - reference[block])
+        error = c[block].astype(np.float64)
+        error -= reference[block]
+        np.abs(error, out=error)
         if stored is not None and stored.is_narrow:
             error = np.maximum(error - stored_rounding(reference[block], stored), 0)
-        accepted = error <= bound * scale[block]
-        if not accepted.all():
-            return _too_far(c[block], reference[block], error, scale[block], accepted, block.start)
-        ratio = np.divide(error, scale[block], out=np.zeros_like(error), where=scale[block] > 0)
-        worst = max(worst, float(ratio.max()))
+        largest = _largest_ratio(error, scale[block])
+        if not largest < bound:  # or no number: look closely
+            accepted = error <= bound * scale[block]
+            if not accepted.all():
+                return _too_far(c[block], reference[block], error, scale[block], accepted, block.start)
+        worst = max(worst, largest)
     return CheckResult(True, worst)
+
+
+def _largest_ratio(error: Array, scale: Array) -> float:
+    """The largest error ÷ scale, 0 ÷ 0 being 0."""
+    if scale.all():  # in one pass, for this is done for nearly every candidate
+        return float(np.divide(error, scale).max(initial=0.0))
+    with np.errstate(divide="ignore"):
+        return float(
+            np.divide(error, scale, out=np.zeros_like(error), where=(scale > 0) | (error != 0)).max(initial=0.0)
+        )
 
 
 def error_scale(terms: int, magnitude: Array, unit_roundoff: float, operand_roundoff: float = 0.0) -> Array:
