@@ -631,6 +631,33 @@ def test_a_candidate_with_hope_is_checked_and_timed(checked: tuple[int, int]) ->
     assert desk.checks == 3 and desk.launches > 1
 
 
+@pytest.mark.parametrize(("shares_cores", "held"), [(False, True), (True, False)])
+def test_a_short_kernel_races_at_the_devices_pace_however_slow_the_host_is(shares_cores: bool, held: bool) -> None:
+    """A host that takes half a millisecond to see that a kernel of eight microseconds has ended."""
+    desk: Any = FakeClockDesk(checked=(0, 8_000), shares_cores=shares_cores)
+    asked: list[tuple[int, bool]] = []
+
+    def seconds(_: object, calls: int, *, held: bool) -> float:
+        asked.append((calls, held))
+        return 5e-4 + 8e-6 * calls
+
+    desk.machine.seconds = seconds
+    answer = run_race(desk, Race(SMALL, ((naive(SMALL), None),), 2, 2.0))
+    assert answer.ms == (pytest.approx((0.008,)),) * 2
+    assert all(way is held for _, way in asked[1:])
+    assert (max(calls for calls, _ in asked) > 100) is held
+
+
+def test_no_build_goes_on_beside_a_race(any_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[bool] = []
+    with Bench.open(any_device, compilers=2) as bench:
+        contender = (naive(SMALL), build(bench, naive(SMALL)))
+        assert bench.measure(SMALL, *contender, best_ms=None).verdict is Verdict.CORRECT
+        monkeypatch.setattr(bench._pool, "wait_idle", lambda: waited.append(True))
+        bench.shares_cores = False
+        assert bench.rounds(SMALL, [contender], 1) and waited
+
+
 def test_a_race_on_a_clock_that_stands_still_names_its_contender() -> None:
     desk: Any = FakeClockDesk()
     answer = run_race(desk, Race(SMALL, ((naive(SMALL), None),), 3, 2.0))

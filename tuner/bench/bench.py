@@ -195,6 +195,7 @@ class Bench:
         for index, (_, built) in enumerate(contenders):
             if built.verdict is not Verdict.CORRECT:
                 raise ContenderFailed(index, built.verdict, built.message)
+        self._pool.wait_idle()  # what was cancelled may still be at work, and the host's clock would tell
         launch_s = launch_deadline_s(problem, self.device, None)
         race = Race(problem, tuple((rendered, built.binary) for rendered, built in contenders), count, launch_s)
         answer = self._request(race, None)

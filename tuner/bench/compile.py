@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BUILD_DEADLINE_S = 60.0
 
-LEFT_S = 2.0
+LEFT_S = 1.5
 """A build that nobody waits for any more may go on for so long before its worker is ended: on a machine with many
 cores, new workers that open the driver all at once took four seconds to their first build."""
 
