@@ -92,8 +92,10 @@ class FakeBench:
         *,
         best_ms: float | None,
         on_stage: Callable[[str], None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
         fresh: bool = False,
     ) -> Measurement:
+        meanwhile()
         config = config_of(rendered)
         if on_stage is not None and not fresh:  # a trial, not the confirmation of a winner
             on_stage("launch")

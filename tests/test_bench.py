@@ -648,6 +648,14 @@ def test_a_short_kernel_races_at_the_devices_pace_however_slow_the_host_is(share
     assert (max(calls for calls, _ in asked) > 100) is held
 
 
+def test_what_can_wait_is_done_while_a_candidate_is_loaded(bench: Bench) -> None:
+    done: list[str] = []
+    of = naive(SMALL)
+    how: Any = {"on_stage": done.append, "meanwhile": lambda: done.append("meanwhile")}
+    assert bench.measure(SMALL, of, build(bench, of), best_ms=None, **how).verdict is Verdict.CORRECT
+    assert done == ["meanwhile", "launch"]
+
+
 def test_no_build_goes_on_beside_a_race(any_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[bool] = []
     with Bench.open(any_device, compilers=2) as bench:

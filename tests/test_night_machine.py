@@ -116,7 +116,7 @@ def test_half_a_peak_loses_no_configuration(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.device, self._peaks, self.shares_cores = DEVICE, {}, False
 
-        def _request(self, request: Any, on_stage: Any) -> Any:
+        def _request(self, request: Any, *_: Any) -> Any:
             calls.append(request)
             if request.peak_gflops is not None and request.peak_gflops < 800:
                 return Measurement(Verdict.BAD_CLOCK, message="900 GFLOP/s, with a peak of 500")

@@ -119,7 +119,7 @@ class Bench:
         return self._pool.submit(rendered)
 
     def cancel_builds(self) -> None:
-        """End every build at once, those that run included."""
+        """Drop every build; those that run may go on for nothing for a moment, but not beside a race."""
         self._pool.cancel()
 
     def measure(
@@ -130,15 +130,17 @@ class Bench:
         *,
         best_ms: float | None,
         on_stage: OnStage | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
         peak_gflops: float | None = None,
         fresh: bool = False,
     ) -> Measurement:
         """Verify, then time; only a correct candidate has samples.
 
         `on_stage("launch")` is called before anything is launched, once for each of at most two attempts: a candidate
-        whose process dies or is late gets a second one in a fresh process; `fresh` asks for one at once. Raises
-        ValueError for a problem without a product to compute (m, n, k or batch is 0). Without `peak_gflops` the peak
-        is the one that the bench was armed with; before a candidate is refused for it, it is measured again.
+        whose process dies or is late gets a second one in a fresh process; `fresh` asks for one at once. `meanwhile` is
+        called while the process loads the candidate. Without `peak_gflops` the peak is the one that the bench was armed
+        with; before a candidate is refused for it, it is measured again. Raises ValueError for a problem without a
+        product to compute (m, n, k or batch is 0).
         """
         if built.verdict is not Verdict.CORRECT:
             return _with_build(Measurement(built.verdict, message=built.message), built)
@@ -149,7 +151,7 @@ class Bench:
         launch_s = launch_deadline_s(problem, self.device, best_ms)
         armed = self._peaks.get(problem.dtype) if problem.math == "strict" else None
         trial = Trial(problem, rendered, built.binary, best_ms, launch_s, peak_gflops or armed)
-        answer = self._request(trial, on_stage)
+        answer = self._request(trial, on_stage, meanwhile)
         if peak_gflops is None and armed and isinstance(answer, Measurement) and self._rises(answer, problem.dtype):
             trial = dataclasses.replace(trial, peak_gflops=self._peaks[problem.dtype])
             answer = self._request(trial, on_stage)
@@ -235,7 +237,9 @@ class Bench:
         assert isinstance(answer, CheckOutcome)
         return answer
 
-    def _request(self, request: Request, on_stage: OnStage | None) -> Answer | Lost:
+    def _request(
+        self, request: Request, on_stage: OnStage | None, meanwhile: Callable[[], None] = lambda: None
+    ) -> Answer | Lost:
         """Two strikes: one lost process may have been shot from outside, two in a row are the candidate's doing."""
 
         def leave(name: str) -> None:
@@ -246,7 +250,7 @@ class Bench:
 
         with self._one_request:
             self._wait_for_builds()
-            answer = self._measurer.run(request, leave)
+            answer = self._measurer.run(request, leave, meanwhile)
             if isinstance(answer, Lost):
                 if answer.stage.name == "load":
                     request = _without_binary(request)

@@ -105,14 +105,17 @@ class Measurer:
         self._active = self._new()
         self._standby = self._new()
 
-    def run(self, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
+    def run(
+        self, request: Request, leave: Callable[[str], None], meanwhile: Callable[[], None] = lambda: None
+    ) -> Answer | Lost:
         """Answer `request`; `leave(name)` is called each time the process asks for leave to go on with `name`.
 
+        `meanwhile` is called once, while the process begins.
         Raises BenchError for a mistake of ours. Whatever is raised here, Ctrl-C included, ends the process at work.
         """
         child = self._ready_child()
         try:
-            return self._converse(child, request, leave)
+            return self._converse(child, request, leave, meanwhile)
         except BaseException:
             self._retire()
             raise
@@ -150,11 +153,14 @@ class Measurer:
         device = self._assignment[0]
         raise DeviceLost(f"{device.name} can't be opened any more ({problem}); see gemm-tuner devices.")
 
-    def _converse(self, child: _Child, request: Request, leave: Callable[[str], None]) -> Answer | Lost:
+    def _converse(
+        self, child: _Child, request: Request, leave: Callable[[str], None], meanwhile: Callable[[], None]
+    ) -> Answer | Lost:
         stage = Stage("start", START_DEADLINE_S)
         before = time.monotonic()
         try:
             child.send(request)
+            meanwhile()
             while True:
                 reply = child.receive(stage.seconds)
                 before = self._count(stage.name, before)

@@ -127,7 +127,7 @@ class Lookahead:
 
     def wait_for_proposals(self, seconds: float, *, foremost: bool = False) -> None:
         """Return when the helper is done or a candidate is built as for `wait`, after `seconds` at the latest."""
-        self._wait_for(lambda: not self._helping or self._ready(foremost) is not None, seconds)
+        self._wait_for(lambda: not self._helping or self.ready(foremost) is not None, seconds)
 
     def wait(self, seconds: float, *, foremost: bool = False) -> Candidate | None:
         """The earliest candidate that is built, or None after `seconds` or if there is none; with batches once all are.
@@ -135,8 +135,8 @@ class Lookahead:
         `foremost`: the earliest of all, whatever else is built before it.
         """
         with self._changed:
-            self._wait_for(lambda: self.exhausted or self._ready(foremost) is not None, seconds)
-            return self._ready(foremost)
+            self._wait_for(lambda: self.exhausted or self.ready(foremost) is not None, seconds)
+            return self.ready(foremost)
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> None:
         limit = None if math.isinf(seconds) else max(0.0, seconds)
@@ -145,7 +145,8 @@ class Lookahead:
             if self._mistake is not None:
                 raise self._mistake
 
-    def _ready(self, foremost: bool) -> Candidate | None:
+    def ready(self, foremost: bool) -> Candidate | None:
+        """What `wait` would return at once."""
         waiting = self.unmeasured
         if self._in_batches:
             return waiting[0] if waiting and all(candidate.building.done() for candidate in waiting) else None

@@ -90,7 +90,11 @@ class _Run:
         """The last word on every source with a correct result."""
         self._best: Record | None = None
         """The fastest of these, as far as it is known."""
+        self._slowest_check: Record | None = None
+        """Of all that were heard of, the one that took longest to verify."""
         self._builds: dict[str, Built] = {}
+        self._unwritten: deque[Record] = deque()
+        """What was measured, and is to be stored while the next is being loaded."""
         self._adopted: deque[Record] = deque()
         """Strays that were met while the next proposals were made, not stored yet."""
         self._ahead = Lookahead(
@@ -120,6 +124,7 @@ class _Run:
                     stopped_by = self._search(helper)
                 finally:
                     self._ahead.stop()
+                    self._write_down()
             self._keep_adopted()
             self.bench.cancel_builds()
             if why := barred():
@@ -167,6 +172,8 @@ class _Run:
             self._best = None  # to be looked for again
         if record.measurement.is_checked:
             self._timed[record.source_hash] = record
+            if self._slowest_check is None or _verify_ms(record) > _verify_ms(self._slowest_check):
+                self._slowest_check = record
             if self._best is not None and _time_ms(record) < _time_ms(self._best):
                 self._best = record
 
@@ -193,7 +200,8 @@ class _Run:
         if not shares_cores:
             self._ahead.advance_in(helper, self._evaluations_left)
         while True:
-            self.clock.certificate_s = expected_s(self._timed.values(), self.bench.compilers)
+            telling = [record for record in (self.best, self._slowest_check) if record is not None]
+            self.clock.certificate_s = expected_s(telling, self.bench.compilers)
             if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
                 return "evaluations"
             if self.clock.left_to_search <= 0:
@@ -212,6 +220,9 @@ class _Run:
             if not shares_cores:
                 self._ahead.advance_in(helper, self._evaluations_left)
             self._remember(candidate, measurement, built)
+            if shares_cores:
+                with self.watch("store"):
+                    self._write_down()
 
     def _evaluations_left(self) -> float:
         return math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
@@ -260,6 +271,9 @@ class _Run:
         """The earliest candidate that is built; None if the time ran out before, or if there is none any more."""
         # The first has the best prospects, and where time is short it may be the only one.
         foremost = not self.evaluated
+        if self._ahead.ready(foremost) is None:
+            with self.watch("store"):
+                self._write_down()
         with self.watch("propose"):
             self._ahead.wait_for_proposals(self.clock.left_to_search, foremost=foremost)
         with self.watch("build"):
@@ -280,7 +294,14 @@ class _Run:
         best = self.best
         best_ms = None if best is None else best.measurement.time_ms
         with self.watch("measure"):
-            measured = self.bench.measure(self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage)
+            measured = self.bench.measure(
+                self.problem,
+                candidate.rendered,
+                built,
+                best_ms=best_ms,
+                on_stage=on_stage,
+                meanwhile=self._write_down,
+            )
             if best_ms and measured.time_ms and measured.time_ms * TOO_GOOD < best_ms:
                 return self.bench.measure(
                     self.problem, candidate.rendered, built, best_ms=best_ms, on_stage=on_stage, fresh=True
@@ -295,12 +316,18 @@ class _Run:
 
     def _remember(self, candidate: Candidate, measurement: Measurement, built: Built) -> None:
         record = self._record(candidate, measurement)
-        with self.watch("store"):
-            self.store.add(record)
+        self._unwritten.append(record)
         self._judged[record.source_hash] = record.measurement.verdict
         self._hear(record)
         self._keep_build(record.source_hash, built)
-        self._show("search", record)
+
+    def _write_down(self) -> None:
+        """Store what came of the latest candidates. A tuner that is killed before measures the last one again."""
+        while self._unwritten:
+            record = self._unwritten[0]
+            self.store.add(record)
+            self._unwritten.popleft()
+            self._show("search", record)
 
     def _keep_build(self, source_hash: str, built: Built) -> None:
         """The builds of the fastest are wanted again for the race."""
@@ -375,3 +402,7 @@ class _Run:
 
 def _time_ms(record: Record) -> float:
     return record.measurement.time_ms or math.inf
+
+
+def _verify_ms(record: Record) -> float:
+    return record.measurement.verify_ms or 0.0

@@ -68,7 +68,7 @@ class Bench(Protocol):
         """Compile ahead; the future's value carries a verdict, and is cancelled by `cancel_builds`."""
 
     def cancel_builds(self) -> None:
-        """End every build at once."""
+        """Drop every build."""
 
     def measure(
         self,
@@ -78,9 +78,13 @@ class Bench(Protocol):
         *,
         best_ms: float | None,
         on_stage: Callable[[str], None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
         fresh: bool = False,
     ) -> Measurement:
-        """Verify, then time; `on_stage` is called right before the first launch, `fresh` is in a new process."""
+        """Verify, then time; `on_stage` is called right before the first launch, `fresh` is in a new process.
+
+        `meanwhile` is called once while the candidate is being loaded: for what need not keep the device waiting.
+        """
 
     def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float]) -> CheckOutcome:
         """Run a certificate's cases; stops at the first failure, and raises `tuner.bench.OutOfTime`."""
