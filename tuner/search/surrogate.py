@@ -50,10 +50,12 @@ class Expected:
 class GaussianProcess:
     """Regression with a Matérn 5/2 kernel and one length scale for each feature (Rasmussen & Williams 2006, ch. 4-5).
 
-    Scales, signal and noise are found by maximum a posteriori, by sign steps (iRprop-, Igel & Hüsken 2000).
+    Scales, signal and noise are found by maximum a posteriori, by sign steps (iRprop-, Igel & Hüsken 2000). Beside the
+    noise of all, each value has a deviation of its own: `doubt` times its distance above the lowest.
     """
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, doubt: float = 0.0) -> None:
+        self._doubt = doubt
         self._typical = math.log(TYPICAL_LENGTH) + 0.5 * math.log(max(1, features))
         centre = [self._typical] * features
         self._centre = np.array([*centre, 0.0, math.log(NOISE)])
@@ -64,9 +66,11 @@ class GaussianProcess:
         self._slope = np.zeros(len(self._logs))
         self._fitted = False
         self._points = np.empty((0, features))
+        self._lowest = 0.0
 
     def fit(self, points: Floats, values: Floats) -> None:
         """Learn the scales from `points` (one row each, in [0, 1]) and standardised `values`."""
+        self._lowest = float(values.min())
         best_height, best = -math.inf, self._logs
         for _ in range(LATER_STEPS if self._fitted else FIRST_STEPS):
             height, slope = self._posterior(points, values)
@@ -85,12 +89,14 @@ class GaussianProcess:
 
         The values at `awaited` are taken to be the mean expected there, which leaves every mean what it is.
         """
-        covariance = self._covariance(self._kernel(points, points))
+        self._lowest = float(values.min())
+        covariance = self._covariance(self._kernel(points, points), values)
         self._weights = np.linalg.solve(covariance, values)
         if awaited is not None and len(awaited):
+            values = np.concatenate([values, self._kernel(awaited, points) @ self._weights])
             points = np.vstack([points, awaited])
             self._weights = np.concatenate([self._weights, np.zeros(len(awaited))])
-            covariance = self._covariance(self._kernel(points, points))
+            covariance = self._covariance(self._kernel(points, points), values)
         self._points = points.astype(np.float32)
         self._whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T.astype(np.float32)
 
@@ -114,7 +120,7 @@ class GaussianProcess:
         """
         kernel = self._kernel(expected.points, expected.points[index : index + 1])[:, 0]
         covariance = kernel - expected.white @ expected.white[index]
-        own = max(0.0, float(expected.variance[index])) + math.exp(self._logs[-1]) + JITTER
+        own = max(0.0, float(expected.variance[index])) + float(self._noise(expected.mean[index]))
         column = covariance / np.float32(math.sqrt(own))
         expected.variance = expected.variance - column * column
         expected.white = np.column_stack([expected.white, column])
@@ -143,15 +149,20 @@ class GaussianProcess:
         squared += (other * other).sum(axis=1)
         return np.asarray(np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared))
 
-    def _covariance(self, kernel: Floats) -> Floats:
+    def _covariance(self, kernel: Floats, values: Floats) -> Floats:
         covariance = kernel.copy()
-        covariance.flat[:: len(kernel) + 1] += math.exp(self._logs[-1]) + JITTER
+        covariance.flat[:: len(kernel) + 1] += self._noise(values)
         return covariance
+
+    def _noise(self, values: Floats) -> Floats:
+        """Variance of each value by itself."""
+        doubt = self._doubt * np.maximum(0.0, values - self._lowest)
+        return np.asarray(math.exp(self._logs[-1]) + JITTER + doubt * doubt)
 
     def _posterior(self, points: Floats, values: Floats) -> tuple[float, Floats]:
         """Logarithm of the posterior of the scales (up to a constant), and its gradient."""
         kernel, steepness = self._kernel(points, points), self._steepness(points)
-        covariance = self._covariance(kernel)
+        covariance = self._covariance(kernel, values)
         inverse = np.linalg.inv(covariance)
         weights = inverse @ values
         away = (self._logs - self._centre) / self._spread
