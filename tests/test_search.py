@@ -571,8 +571,9 @@ def test_the_portfolio_has_strict_champions_where_less_is_asked_for(families: di
         _champion(SILICON, Problem(64, 64, 64), 4),
         _champion(SILICON, replace(loose, m=4096), 5),
         _champion(SILICON, replace(loose, math="fp32_equivalent"), 6),
+        _champion(SILICON, replace(loose, m=128, n=128), 7),
     ]
-    assert [config["x"] for config in known_good(champions, families, loose, DEVICE)][:2] == [4, 5]
+    assert [config["x"] for config in known_good(champions, families, loose, DEVICE)][:3] == [7, 4, 5]
     assert [config["x"] for config in known_good(champions[1:], families, PROBLEM, DEVICE)] == [1]
 
 

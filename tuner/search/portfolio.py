@@ -12,6 +12,9 @@ from tuner.search.ports import Family
 MOST = 8
 """Of what won or was fastest elsewhere, and of defaults; what they have to teach, a few of them teach."""
 MOST_IMPORTED, MOST_SEEDS = 3, 3
+OF_ANOTHER_MATH = 2.0
+"""How far another math is, in doublings of a size: where less than strict is asked for, what won at a quarter of a size
+is faster by far than a strict kernel of the size itself, if the product is large."""
 
 
 def known_good(
@@ -73,7 +76,7 @@ def _time_ms(record: Record) -> float:
 
 
 def _distance(champion: Champion, problem: Problem, device: Device) -> float:
-    """In doublings: how far the champion's product and compute units are from these; another math is one more."""
+    """In doublings: how far the champion's product, compute units and math are from these."""
     units = math.log2(max(1, champion.silicon.compute_units) / max(1, device.silicon.compute_units))
-    other = float(champion.problem.math != problem.math)
+    other = OF_ANOTHER_MATH * (champion.problem.math != problem.math)
     return math.hypot(math.dist(log_sizes(champion.problem), log_sizes(problem)), units, other)
