@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
@@ -24,7 +24,7 @@ from tuner.search.promote import SHORTLIST, Arena
 from tuner.search.proposer import Proposer
 from tuner.search.space import Space
 from tuner.search.stopwatch import Stopwatch
-from tuner.search.study import SAYS_NOTHING
+from tuner.search.tally import Tally, time_ms
 from tuner.search.threads import undisturbed
 from tuner.store import Settled
 
@@ -82,16 +82,8 @@ class _Run:
         hashes = {name: family.hash for name, family in sorted(families.items())}
         settings = {"budget": vars(budget), "seed": seed, "families": sorted(families), "hashes": hashes, **note}
         self.number = store.start_run(*self.key, settings)
-        self.verdicts: Counter[str] = Counter()
-        self._judged: dict[str, Verdict] = {}
-        """What each source that this run evaluated is counted as."""
+        self.tally = Tally()
         self._strays: dict[str, Record] = {}
-        self._timed: dict[str, Record] = {}
-        """The last word on every source with a correct result."""
-        self._best: Record | None = None
-        """The fastest of these, as far as it is known."""
-        self._slowest_check: Record | None = None
-        """Of all that were heard of, the one that took longest to verify."""
         self._builds: dict[str, Built] = {}
         self._unwritten: deque[Record] = deque()
         """What was measured, and is to be stored while the next is being loaded."""
@@ -136,8 +128,9 @@ class _Run:
             self.bench.cancel_builds()
             stopped_by, promotion = "interrupted", Promotion(False, "interrupted; run again to go on")
         for record in () if arena is None else arena.last_words:
-            self._hear(record)
-            self._count_again(record)
+            self.tally.hear(record)
+            if self.tally.count_again(record):
+                self._show("certify", record)
         outcome = self._outcome(stopped_by, promotion)
         self.store.finish_run(self.number, self._summary(outcome, () if arena is None else arena.races))
         return outcome
@@ -158,51 +151,13 @@ class _Run:
         place = (self.problem, self.device, self.families, self.bench, self.store, self.number)
         return Arena(*place, self.clock, self.watch, self._show, self._builds)
 
-    @property
-    def best(self) -> Record | None:
-        """The fastest of what is, by the last word on it, correct."""
-        if self._best is None:
-            self._best = min(self._timed.values(), key=_time_ms, default=None)
-        return self._best
-
-    def _hear(self, record: Record) -> None:
-        """The last word on its source; a candidate that was cut short has a time to learn from, but no full check."""
-        before = self._timed.pop(record.source_hash, None)
-        if before is not None and before is self._best:
-            self._best = None  # to be looked for again
-        if record.measurement.is_checked:
-            self._timed[record.source_hash] = record
-            if self._slowest_check is None or _verify_ms(record) > _verify_ms(self._slowest_check):
-                self._slowest_check = record
-            if self._best is not None and _time_ms(record) < _time_ms(self._best):
-                self._best = record
-
-    def _count_again(self, record: Record) -> None:
-        """Trials check less than a certificate: what that, or the race, refused is no longer counted correct.
-
-        A clock that failed in the race speaks of the machine, and takes nothing back.
-        """
-        before, verdict = self._judged.get(record.source_hash), record.measurement.verdict
-        if before is None or before is verdict or verdict in SAYS_NOTHING:
-            return
-        self._judged[record.source_hash] = verdict
-        self.verdicts += Counter({verdict: 1})
-        self.verdicts -= Counter({before: 1})  # which leaves no verdict of nothing
-        self._show("certify", record)
-
-    @property
-    def evaluated(self) -> int:
-        """Configurations that got their verdict in this run."""
-        return self.verdicts.total()
-
     def _search(self, helper: Executor) -> str:
         shares_cores = self.bench.shares_cores
         if not shares_cores:
             self._ahead.advance_in(helper, self._evaluations_left)
         while True:
-            telling = [record for record in (self.best, self._slowest_check) if record is not None]
-            self.clock.certificate_s = expected_s(telling, self.bench.compilers)
-            if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
+            self.clock.certificate_s = expected_s(self.tally.telling, self.bench.compilers)
+            if self._evaluations_left() <= 0:
                 return "evaluations"
             if self.clock.left_to_search <= 0:
                 return "seconds"
@@ -215,7 +170,7 @@ class _Run:
                 return "exhausted" if self._ahead.exhausted else "seconds"
             built = candidate.building.result()
             measurement = self._measure(candidate, built)
-            self.verdicts[measurement.verdict] += 1
+            self.tally.judge(candidate.rendered.source_hash, measurement.verdict)
             candidate.measurement = measurement
             if not shares_cores:
                 self._ahead.advance_in(helper, self._evaluations_left)
@@ -225,7 +180,7 @@ class _Run:
                     self._write_down()
 
     def _evaluations_left(self) -> float:
-        return math.inf if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
+        return math.inf if self.budget.evaluations is None else self.budget.evaluations - self.tally.evaluated
 
     def _tell(self, config: Config, measurement: Measurement) -> None:
         self._proposer.tell(config, measurement.time_ms, measurement.verdict)
@@ -254,7 +209,7 @@ class _Run:
             while self._adopted:
                 record = self._adopted.popleft()
                 self.store.add(record)
-                self._hear(record)
+                self.tally.hear(record)
 
     def _next_config(self) -> Config | None:
         """The search's next choice; what a killed tuner left in flight comes last, within the budget."""
@@ -270,7 +225,7 @@ class _Run:
     def _next_built(self) -> Candidate | None:
         """The earliest candidate that is built; None if the time ran out before, or if there is none any more."""
         # The first has the best prospects, and where time is short it may be the only one.
-        foremost = not self.evaluated
+        foremost = not self.tally.evaluated
         if self._ahead.ready(foremost) is None:
             with self.watch("store"):
                 self._write_down()
@@ -291,7 +246,7 @@ class _Run:
             rendered = candidate.rendered
             self.store.begin(self.number, *self.key, candidate.config, rendered.source_hash, stage, family.hash)
 
-        best = self.best
+        best = self.tally.best
         best_ms = None if best is None else best.measurement.time_ms
         with self.watch("measure"):
             measured = self.bench.measure(
@@ -317,8 +272,7 @@ class _Run:
     def _remember(self, candidate: Candidate, measurement: Measurement, built: Built) -> None:
         record = self._record(candidate, measurement)
         self._unwritten.append(record)
-        self._judged[record.source_hash] = record.measurement.verdict
-        self._hear(record)
+        self.tally.hear(record)
         self._keep_build(record.source_hash, built)
 
     def _write_down(self) -> None:
@@ -332,14 +286,14 @@ class _Run:
     def _keep_build(self, source_hash: str, built: Built) -> None:
         """The builds of the fastest are wanted again for the race."""
         self._builds[source_hash] = built
-        timed = [source for source in self._builds if source in self._timed]
-        fastest = sorted(timed, key=lambda source: _time_ms(self._timed[source]))
-        self._builds = {source: self._builds[source] for source in fastest[:SHORTLIST]}
+        timed = [record for source in self._builds if (record := self.tally.correct(source)) is not None]
+        fastest = sorted(timed, key=time_ms)[:SHORTLIST]
+        self._builds = {record.source_hash: self._builds[record.source_hash] for record in fastest}
 
     def _show(self, stage: str, latest: Record | None = None) -> None:
-        limits = self.budget.evaluations, self.budget.seconds
+        tally, limits = self.tally, (self.budget.evaluations, self.budget.seconds)
         progress = Progress(
-            stage, self.evaluated, limits[0], self.clock.elapsed, limits[1], self.verdicts, self.best, latest
+            stage, tally.evaluated, limits[0], self.clock.elapsed, limits[1], tally.verdicts, tally.best, latest
         )
         self._observe(progress)
 
@@ -355,7 +309,7 @@ class _Run:
             known.add(record.source_hash)
             if self._same_source(record):
                 told[config] = record.measurement  # the last word on a configuration counts
-                self._hear(record)
+                self.tally.hear(record)
         self._proposer.refill(list(told.items()))
         return known
 
@@ -388,21 +342,13 @@ class _Run:
         sizes = [space.size for space in self._spaces.values()]
         return Outcome(
             self.problem,
-            self.evaluated,
+            self.tally.evaluated,
             sum(size for size, _ in sizes),
             all(exact for _, exact in sizes),
-            self.verdicts,
-            self.best,
+            self.tally.verdicts,
+            self.tally.best,
             promotion,
             self.watch.seconds(self.clock.elapsed),
             self.clock.elapsed,
             stopped_by,
         )
-
-
-def _time_ms(record: Record) -> float:
-    return record.measurement.time_ms or math.inf
-
-
-def _verify_ms(record: Record) -> float:
-    return record.measurement.verify_ms or 0.0
