@@ -295,7 +295,7 @@ def test_a_right_kernel_is_certified(bench: Bench) -> None:
     ]
     outcome = bench.check(cases)
     assert (outcome.verdict, outcome.message) == (Verdict.CORRECT, "")
-    assert len(outcome.checks) == (2 * len(KINDS) + 7) + 7
+    assert len(outcome.checks) == (2 * len(KINDS) + 8) + 8
     assert any("agree bit for bit" in check for check in outcome.checks)
 
 
@@ -319,6 +319,21 @@ SLY = {
     "wrong for small beta": ("beta != 0 && fabs(beta) < 0.05f", "sum += 1;"),
     "clips": ("fabs(a_row[0]) > 200", "sum = 0;"),
     "loses small numbers": ("fabs(a_row[0]) < 1e-10f", "sum -= a_row[0] * b_column[0];"),
+    "changes what lies before A": ("row + column == 0", "a[a_offset - 1] *= 2;"),
+    "changes what lies behind a row of A": ("lda > k && row + column == 0", "a[a_offset + k] += 1;"),
+    "changes what lies before B": ("row + column == 0", "((__global REAL*)b)[b_offset - 1] *= 2;"),
+    "updates what lies before C": ("row + column == 0 && beta != 0", "out[-1] = alpha * sum + beta * out[-1];"),
+    "updates a row too many": ("row == m - 1 && beta != 0", "out[ldc] = alpha * sum + beta * out[ldc];"),
+    "updates what lies behind a row": (
+        "column == n - 1 && row < m - 1 && ldc > n && beta != 0",
+        "out[1] = alpha * sum + beta * out[1];",
+    ),
+    "adds to B where alpha is 0": ("alpha == 0 && row + column == 0", "((__global REAL*)b)[b_offset] += 1;"),
+    "wrong where only C is added": ("alpha == 0 && beta == 1", "*out = 12345; return;"),
+    "loses a NaN of C": ("beta != 0 && *out != *out", "*out = 0;"),
+    "loses an infinity of C": ("beta != 0 && isinf(*out)", "*out = 0;"),
+    "loses a NaN of A where C is added": ("beta != 0 && sum != sum", "sum = 0;"),
+    "wrong over a zero": ("beta != 0 && *out == 0", "sum += 8;"),
 }
 """When it is wrong, and how."""
 
@@ -352,6 +367,23 @@ def test_a_kernel_that_goes_wrong_once_in_many_launches_is_not_certified(bench: 
     of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 8),))
     outcome = bench.check([own_case(SMALL, of)])
     assert outcome.verdict is Verdict.WRONG_RESULT
+
+
+@pytest.mark.parametrize("wrong", ["u == 0", "u != 0xffffffffu", "u != 0xffffffffu && u != 0"])
+def test_whatever_scratch_holds_a_kernel_must_be_right(bench: Bench, wrong: str) -> None:
+    spoils = f"    const uint u = *(__global uint*)scratch; if ({wrong}) sum += 1;\n    *out = alpha"
+    text = source("naive").replace("    *out = alpha", spoils).replace("scratch[SCRATCH] = sum;", "")
+    of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 8),))
+    assert bench.check([own_case(SMALL, of)]).verdict is Verdict.WRONG_RESULT
+
+
+@pytest.mark.parametrize("place", [-1, 40])
+def test_what_lies_around_scratch_is_not_changed(bench: Bench, place: int) -> None:
+    changes = f"    if (row + column == 0) scratch[{place}] *= 2;\n    *out = alpha"
+    text = source("naive").replace("    *out = alpha", changes).replace("scratch[SCRATCH] = sum;", "")
+    of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 160),))
+    outcome = bench.check([own_case(SMALL, of)])
+    assert outcome.verdict is Verdict.WRONG_RESULT and "scratch" in outcome.message
 
 
 def test_scratch_that_is_promised_to_be_zeros_is_left_so(bench: Bench) -> None:

@@ -76,7 +76,7 @@ class Call:
         )
         self._kernel(a, b, c)
 
-    def reset_scratch(self) -> None: ...
+    def reset_scratch(self, kind: object) -> None: ...
 
     def misused_scratch(self) -> None:
         return None

@@ -130,11 +130,11 @@ def test_a_blind_comparison_is_found_out() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_kinds_of_call_share_what_they_have_in_common(own: bool) -> None:
     store = OperandStore(cast(Machine, _Memory(own=own)))
-    one, other, alone, padded = (
+    one, other, alone, lonely, padded = (
         store.get(PROBLEMS[0], 3, "integers", kind, pad)
-        for kind, pad in (("add", False), ("update", False), ("plain", False), ("add", True))
+        for kind, pad in (("add", False), ("update", False), ("plain", False), ("twice", False), ("add", True))
     )
-    assert one.a is other.a is alone.a and one.b is other.b is alone.b
+    assert one.a is other.a is not alone.a is lonely.a and one.b is other.b is not alone.b is lonely.b
     assert one.before is other.before and alone.before is None
     assert one.c is not other.c and padded.before is not one.before
     assert all(one.copies[name] is other.copies[name] for name in one.copies)

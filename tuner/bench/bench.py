@@ -138,7 +138,7 @@ class Bench:
 
         `on_stage("launch")` is called before anything is launched, once for each of at most two attempts: a candidate
         whose process dies or is late gets a second one in a fresh process; `fresh` asks for one at once. `meanwhile` is
-        called while the process loads the candidate. Without `peak_gflops` the peak is the one that the bench was armed
+        called while a process loads the candidate. Without `peak_gflops` the peak is the one that the bench was armed
         with; before a candidate is refused for it, it is measured again. Raises ValueError for a problem without a
         product to compute (m, n, k or batch is 0).
         """
@@ -254,7 +254,7 @@ class Bench:
             if isinstance(answer, Lost):
                 if answer.stage.name == "load":
                     request = _without_binary(request)
-                answer = self._measurer.run(request, leave)
+                answer = self._measurer.run(request, leave, meanwhile)
             return answer
 
     def _wait_for_builds(self) -> None:

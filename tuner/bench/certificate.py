@@ -95,7 +95,7 @@ class _Case:
             loaded = self._load("floats", kind)
             what = f"floats, {kind}"
             if kind.startswith(DRAWN):
-                factors = loaded.reference.operands.kind
+                factors = loaded.reference.kind
                 what = f"floats, alpha {factors.alpha:.9g} and beta {factors.beta:.9g}, {kind}"
             self._check(next(iter(self._builds)), loaded, what)
             if kind.startswith(DRAWN):
@@ -116,6 +116,9 @@ class _Case:
             result = self._check(build, loaded, values.replace("_", " "))
             beside = "" if result.rms_ratio is None else f", RMS error {result.rms_ratio:.2f} of strict's"
             self._pass(f"{_DESCRIBED[values]}: within the bound{beside}")
+            if values == "specials":
+                self._check(build, self._load(values, "alpha_beta"), "specials, C's own among them")
+                self._pass("infinities and NaN of C propagate where it is read, zeros are zeros")
         self._all_intact("special values")
 
     def _compare_bits(self, loaded: Loaded) -> int:

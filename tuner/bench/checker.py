@@ -65,7 +65,7 @@ class Checker:
         self.say(Stage("prepare", HOST_WORK_S))
         self._store.reset_c(loaded, over if again else None)
         if not again:
-            bound.reset_scratch()
+            bound.reset_scratch(loaded.reference.kind)
         bound.point_at(loaded)
         self._machine.finish()
         self.say(Stage("launch", launch_s, contender))

@@ -110,7 +110,7 @@ class Measurer:
     ) -> Answer | Lost:
         """Answer `request`; `leave(name)` is called each time the process asks for leave to go on with `name`.
 
-        `meanwhile` is called once, while the process begins.
+        `meanwhile` is called once, while the process begins; not if that is dead before.
         Raises BenchError for a mistake of ours. Whatever is raised here, Ctrl-C included, ends the process at work.
         """
         child = self._ready_child()

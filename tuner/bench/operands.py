@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -18,6 +19,7 @@ from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Machine, Program
 from tuner.verify import (
     CheckResult,
+    Kind,
     Layout,
     Name,
     Operands,
@@ -27,7 +29,6 @@ from tuner.verify import (
     Values,
     element_type,
     kind_named,
-    nan_bits,
     real_type,
 )
 from tuner.verify.layout import PIECE_ELEMENTS
@@ -35,8 +36,9 @@ from tuner.verify.layout import PIECE_ELEMENTS
 SCRATCH_GUARD_BYTES = 2**16
 """In front of every scratch buffer, and behind it: a kernel that writes outside of it is found out."""
 
-_UNWRITTEN = np.full(1, 0xFFFFFFFF, np.uint32)
-"""Fills scratch before each checked run: NaN in every float type, so that nothing is taken over from another run."""
+_NAN, _ZERO, _NUMBERS = (np.full(1, word, np.uint32) for word in (0xFFFFFFFF, 0, 0x4B3A2918))
+"""Fill scratch and what surrounds it before a checked run, so that nothing is taken over from another one: NaN in every
+float type; zeros, as much of a new buffer has; or finite numbers in every type."""
 
 _ZEROS = np.zeros(1, np.uint8)
 """Fills scratch that a kernel is promised to find all zeros."""
@@ -87,7 +89,7 @@ class Loaded:
 
     def arguments(self) -> tuple[Any, ...]:
         """The common argument list of every kernel; see the families' `GEMM_ARGUMENTS`."""
-        p, kind = self.problem, self.reference.operands.kind
+        p, kind = self.problem, self.reference.kind
         real = real_type(p.dtype).type
         packed: list[Any] = [np.int32(p.m), np.int32(p.n), np.int32(p.k)]
         for scalar, buffer, slab in (
@@ -116,7 +118,7 @@ class OperandStore:
         """The operands of these arguments in device memory. Raises Refused (`unsupported`) if they do not fit."""
         key = (problem, seed, values, kind, pad_rows)
         if key not in self._kept:
-            layout = Layout(problem, pad_rows)
+            layout = Layout(problem, pad_rows, kind_named(kind).finite)
             slabs = (layout.a, layout.b, layout.c, *([layout.c] if kind_named(kind).reads_c else []))
             needed = sum(slab.elements for slab in slabs) * problem.element_bytes
             self._make_room(needed)
@@ -133,9 +135,10 @@ class OperandStore:
         if loaded.before is not None:
             self._machine.copy(loaded.before, loaded.c, slab.elements * size)
             return
-        self._machine.fill(loaded.c, nan_bits(loaded.problem, "c"), slab.elements * size)
+        around = loaded.layout.around("c")
+        self._machine.fill(loaded.c, around, slab.elements * size)
         if over is not None and slab.is_dense:
-            number = np.full(1, over, element_type(loaded.problem.dtype)).view(nan_bits(loaded.problem, "c").dtype)
+            number = np.full(1, over, element_type(loaded.problem.dtype)).view(around.dtype)
             self._machine.fill(loaded.c, number, slab.batch * slab.rows * slab.columns * size, slab.base * size)
 
     def read_c(self, loaded: Loaded) -> np.ndarray[Any, Any]:
@@ -185,14 +188,14 @@ class OperandStore:
         return buffer, self._copies.of(buffer, layout.slab(name).elements * layout.problem.element_bytes)
 
     def _send(self, operands: Operands, layout: Layout, name: Name, buffer: Buffer) -> None:
-        """NaN everywhere, by the device itself, then the values piece by piece."""
+        """What surrounds it everywhere, by the device itself, then the values piece by piece."""
         size = layout.problem.element_bytes
-        self._machine.fill(buffer, nan_bits(layout.problem, name), layout.slab(name).elements * size)
+        self._machine.fill(buffer, layout.around(name), layout.slab(name).elements * size)
         for first, piece in operands.pieces(name, layout):
             self._machine.write(buffer, piece, byte_offset=first * size)
 
     def _is_as_sent(self, loaded: Loaded, name: Name, buffer: Buffer) -> bool:
-        """`buffer` has the very bits that were sent, and NaN around them.
+        """`buffer` has the very bits that were sent, and around them what was there.
 
         Compared with the copy on the device, or read back piece by piece.
         """
@@ -200,7 +203,7 @@ class OperandStore:
             elements = loaded.layout.slab(name).elements
             return self._copies.same(loaded.copies[name], buffer, elements, loaded.problem.element_bytes)
         size, end = loaded.problem.element_bytes, 0
-        nan = nan_bits(loaded.problem, name)
+        nan = loaded.layout.around(name)
         nothing = loaded.layout.slab(name).elements, np.empty(0, nan.dtype)
         for first, piece in itertools.chain(loaded.reference.operands.pieces(name, loaded.layout), [nothing]):
             while end < first:  # what lies around the values
@@ -252,10 +255,11 @@ class Bound:
             for index, argument in enumerate((*common, *(self._scratch[name].given for name in step.scratch))):
                 kernel.set_arg(index, argument)
 
-    def reset_scratch(self) -> None:
-        """Fill scratch and its guard zones."""
+    def reset_scratch(self, kind: Kind) -> None:
+        """Fill scratch and its guard zones, with other things for other kinds of call."""
+        word = _NAN if not kind.reads_c else _ZERO if kind.alpha == 1 else _NUMBERS
         for scratch in self._scratch.values():
-            scratch.reset()
+            scratch.reset(word)
 
     def misused_scratch(self) -> str | None:
         """How a kernel has used a scratch buffer as it must not, in words; or None."""
@@ -276,13 +280,15 @@ class _Scratch:
         self._front = -(-SCRATCH_GUARD_BYTES // align) * align
         self._end = self._front + size
         self._size, self._zeroed = size, zeroed
+        self._word = _NAN
         self._bytes = -(-self._end // 4) * 4 + SCRATCH_GUARD_BYTES
         self._whole = machine.buffer(self._bytes)
         self.given = machine.region(self._whole, self._front, size)
         """What kernels are given."""
 
-    def reset(self) -> None:
-        self._machine.fill(self._whole, _UNWRITTEN, self._bytes)
+    def reset(self, word: np.ndarray[Any, Any]) -> None:
+        self._word = word
+        self._machine.fill(self._whole, word, self._bytes)
         if self._zeroed:
             self._machine.fill(self.given, _ZEROS, self._size)
 
@@ -299,6 +305,12 @@ class _Scratch:
         for place, start, end in (("before the start of", 0, self._front), ("past the end of", self._end, self._bytes)):
             guard = np.empty(end - start, np.uint8)
             self._machine.read(self._whole, guard, byte_offset=start)
-            if not (guard == 0xFF).all():
+            if not np.array_equal(guard, _repeated(self._word.tobytes(), start % 4, end - start)):
                 return place
         return ""
+
+
+@lru_cache(maxsize=32)
+def _repeated(word: bytes, skipped: int, count: int) -> np.ndarray[Any, Any]:
+    """`count` bytes of a word again and again, after the first `skipped`."""
+    return np.resize(np.roll(np.frombuffer(word, np.uint8), -skipped), count)

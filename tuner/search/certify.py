@@ -27,6 +27,7 @@ EVERY_KIND = (
     "alpha_add",
     "beta_zero_nan_c",
     "alpha_zero",
+    "alpha_zero_add",
     "both_zero",
     "update",
     "difference",

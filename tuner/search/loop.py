@@ -236,11 +236,14 @@ class _Run:
         return None if candidate is None or candidate.building.cancelled() else candidate
 
     def _measure(self, candidate: Candidate, built: Built) -> Measurement:
-        if built.verdict is not Verdict.CORRECT:
-            return Measurement(built.verdict, (), built.compile_ms, None, built.message, built.compiler)
         family = self.families[candidate.config.family]
-        if refused := family.refused_build(built.compiler):
-            return Measurement(Verdict.ILLEGAL, (), built.compile_ms, None, refused, built.compiler)
+        verdict, why = built.verdict, built.message
+        if verdict is Verdict.CORRECT and (refused := family.refused_build(built.compiler)):
+            verdict, why = Verdict.ILLEGAL, refused
+        if verdict is not Verdict.CORRECT:  # nothing to load
+            with self.watch("store"):
+                self._write_down()
+            return Measurement(verdict, (), built.compile_ms, None, why, built.compiler)
 
         def on_stage(stage: str) -> None:
             rendered = candidate.rendered

@@ -83,7 +83,8 @@ class Bench(Protocol):
     ) -> Measurement:
         """Verify, then time; `on_stage` is called right before the first launch, `fresh` is in a new process.
 
-        `meanwhile` is called once while the candidate is being loaded: for what need not keep the device waiting.
+        `meanwhile` is called while the candidate is being loaded, at each attempt: for what need not keep the device
+        waiting.
         """
 
     def check(self, cases: Sequence[Case], *, seconds_left: Callable[[], float]) -> CheckOutcome:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.model import DType
-from tuner.verify.layout import Array, Layout, nan_bits
+from tuner.verify.layout import Array, Layout
 from tuner.verify.parallel import each
 from tuner.verify.products import CACHED_ELEMENTS, cached_blocks, image, slices
 
@@ -39,7 +39,7 @@ ACCEPTED = CheckResult(True)
 
 def guards_untouched(flat: Array, layout: Layout) -> CheckResult:
     """Accept if every guard element of C's buffer still has the very bits it was filled with."""
-    pattern = nan_bits(layout.problem, "c")
+    pattern = layout.around("c")
     for place, zone in layout.c.outside(flat.view(pattern.dtype)):
         untouched = zone == pattern
         if not untouched.all():

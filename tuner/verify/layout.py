@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -95,11 +95,15 @@ class Layout:
     and no better wherever it promises less than 16 bytes, and always in the padded layout (there leading dimensions,
     too): a kernel that counts on more than was promised is found out.
 
+    What lies around the matrices is NaN, which shows what was read there, or `finite` numbers, which show what was
+    changed there: a NaN that is added to or multiplied stays as it was.
+
     Raises ValueError if the problem has an empty dimension.
     """
 
     problem: Problem
     pad_rows: bool = False
+    finite: bool = False
 
     def __post_init__(self) -> None:
         if 0 in (self.problem.m, self.problem.n, self.problem.k, self.problem.batch):
@@ -123,6 +127,17 @@ class Layout:
     def slab(self, name: Name) -> Slab:
         """The buffer of A, B or C."""
         return {"a": self.a, "b": self.b, "c": self.c}[name]
+
+    def around(self, name: Name) -> Array:
+        """The bits that surround A, B or C, as a 0-d array of unsigned words."""
+        nan = nan_bits(self.problem, name)
+        if not self.finite:
+            return nan
+        return np.array(_FINITE[name], element_type(self.problem.dtype)).view(nan.dtype)
+
+    def filled(self, name: Name) -> Array:
+        """A flat buffer for A, B or C with that in every element."""
+        return np.full(self.slab(name).elements, self.around(name)).view(element_type(self.problem.dtype))
 
     def _slab(self, operand: int) -> Slab:
         rows, columns = operand_shapes(self.problem)[operand]
@@ -157,14 +172,13 @@ _NAN_BITS = {
 was read outside A or B and written outside C does not look like an untouched guard of C."""
 
 
+_FINITE: Mapping[Name, float] = {"a": 11.5, "b": -13.25, "c": 23.75}
+"""Numbers that every type holds and no operand has."""
+
+
 def nan_bits(problem: Problem, operand: str) -> Array:
     """The NaN that fills the surroundings of operand "a", "b" or "c", as a 0-d array of unsigned words."""
     return np.array(_NAN_BITS[problem.dtype][operand], dtype=f"u{problem.element_bytes}")
-
-
-def nan_filled(problem: Problem, operand: str, slab: Slab) -> Array:
-    """A flat buffer for `slab` with that NaN in every element."""
-    return np.full(slab.elements, nan_bits(problem, operand)).view(element_type(problem.dtype))
 
 
 _HALVES = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float16)
@@ -179,16 +193,17 @@ PIECE_ELEMENTS = 2**20
 """Of an operand that goes to a device piece by piece."""
 
 
-def pieces(problem: Problem, operand: Name, slab: Slab, values: Array) -> Iterator[tuple[int, Array]]:
-    """(first element, elements) of consecutive parts of a flat buffer for `slab` that holds `values` between NaN.
+def pieces(layout: Layout, name: Name, values: Array) -> Iterator[tuple[int, Array]]:
+    """(first element, elements) of consecutive parts of a flat buffer for A, B or C that holds `values`.
 
     Together they cover it from the first element of a matrix to the last one. They share their memory.
     """
+    slab = layout.slab(name)
     of_matrix = slab.stride // slab.ld
     matrices = max(1, PIECE_ELEMENTS // slab.stride)
     rows = slab.rows if matrices > 1 else min(slab.rows, max(1, PIECE_ELEMENTS // slab.ld))
-    room = np.full(matrices * max(rows, of_matrix if matrices > 1 else 0) * slab.ld, nan_bits(problem, operand))
-    room = room.view(element_type(problem.dtype))
+    room = np.full(matrices * max(rows, of_matrix if matrices > 1 else 0) * slab.ld, layout.around(name))
+    room = room.view(element_type(layout.problem.dtype))
     for matrix in range(0, slab.batch, matrices):
         for row in range(0, slab.rows, rows):
             some = values[matrix : matrix + matrices, row : row + rows]

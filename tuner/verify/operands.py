@@ -12,7 +12,7 @@ import numpy as np
 
 from tuner.model import DTYPES, Problem, operand_shapes
 from tuner.verify.draws import DRAWS, small_integers
-from tuner.verify.layout import Array, Layout, Name, Slab, element_type, nan_filled, pieces, real_type
+from tuner.verify.layout import Array, Layout, Name, element_type, pieces, real_type
 from tuner.verify.parallel import each
 
 Values = Literal[
@@ -57,12 +57,18 @@ DRAWN_ELEMENTS = 2**18
 class Kind:
     """One way of calling the product: its alpha and beta (small integers, exact in every type).
 
-    As in BLAS, C is not read when beta is 0, A and B are not read when alpha is 0: what is not read is all NaN.
+    As in BLAS, C is not read when beta is 0, A and B are not read when alpha is 0: what is not read is all NaN, or one
+    number everywhere if `finite`.
     """
 
     name: str
     alpha: float
     beta: float
+
+    @property
+    def finite(self) -> bool:
+        """What surrounds operands is: where C is read, save for one kind that shows by NaN that A and B are not."""
+        return self.reads_c and self.name != "alpha_zero"
 
     @property
     def reads_c(self) -> bool:
@@ -86,6 +92,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("alpha_add", 3, 1),
         Kind("beta_zero_nan_c", -1, 0),
         Kind("alpha_zero", 0, 2),
+        Kind("alpha_zero_add", 0, 1),
         Kind("both_zero", 0, 0),
         Kind("update", -1, 1),
         Kind("difference", 1, -1),
@@ -192,25 +199,26 @@ class Operands:
         return self._flat("c", layout)
 
     def _flat(self, name: Name, layout: Layout) -> Array:
-        slab, values = self._of(name, layout)
-        flat = nan_filled(self.problem, name, slab)
+        values = self._of(name, layout)
+        flat = layout.filled(name)
         if values is not None:
-            slab.view(flat)[...] = values
+            layout.slab(name).view(flat)[...] = values
         return flat
 
     def pieces(self, name: Name, layout: Layout) -> Iterator[tuple[int, Array]]:
-        """(first element, elements) of consecutive parts of `flat_a`, `flat_b` or `flat_c`: all that is not NaN.
+        """(first element, elements) of consecutive parts of `flat_a`, `flat_b` or `flat_c`: all but the surroundings.
 
         Each is to be used before the next one is asked for: they share their memory. So an operand gets to a device
         without a second copy of it on the host.
         """
-        slab, values = self._of(name, layout)
-        return iter(()) if values is None else pieces(self.problem, name, slab, values)
+        values = self._of(name, layout)
+        return iter(()) if values is None else pieces(layout, name, values)
 
-    def _of(self, name: Name, layout: Layout) -> tuple[Slab, Array | None]:
+    def _of(self, name: Name, layout: Layout) -> Array | None:
         if layout.problem != self.problem:
             raise ValueError(f"the layout is for {layout.problem}, the operands for {self.problem}")
-        return layout.slab(name), getattr(self, name)
+        values: Array | None = getattr(self, name)
+        return values
 
 
 def make_operands(problem: Problem, seed: int, values: Values = "integers", kind: str = "plain") -> Operands:
@@ -280,7 +288,14 @@ def _floats(problem: Problem, kind: Kind, seed: int, values: Values) -> Operands
         return a, b
 
     shared = _shared((problem, seed, values), factors) if kind.reads_ab else None
-    start = _shared((problem, seed, values, "c"), lambda: (draw(2),)) if kind.reads_c else None
+
+    def before() -> tuple[Array]:
+        c = draw(2)
+        if values == "specials":
+            _place_specials_in_c(c, seed)
+        return (c,)
+
+    start = _shared((problem, seed, values, "c"), before) if kind.reads_c else None
     scaled = Kind(kind.name, _inexact(kind.alpha, problem.dtype), _inexact(kind.beta, problem.dtype))
     return Operands(problem, values, scaled, shared, start, terms, 0)
 
@@ -338,6 +353,14 @@ def _place_specials(left: Array, right: Array, seed: int) -> None:
         left[:, min(1, rows - 1), place[1]] = 0
     if rows > 1:
         left[:, rows - 1, place[2]] = np.nan
+
+
+def _place_specials_in_c(c: Array, seed: int) -> None:
+    """One in each row, wherever rows are sampled: NaN, an infinity of either sign, or a zero."""
+    rows, columns = c.shape[1:]
+    first = int(_generator(seed, 9).integers(0, columns))
+    for row in range(rows):
+        c[:, row, (first + 7 * row) % columns] = (np.nan, np.inf, 0.0, -np.inf)[row % 4]
 
 
 def _oriented(stored: Array | None, transposed: bool) -> Array:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from tuner.model import Problem
 from tuner.verify.accept import CheckResult, guards_untouched
 from tuner.verify.checks import WHOLE_FLOP, Close, Freivalds, Whole
-from tuner.verify.layout import Array, Layout, nan_filled
+from tuner.verify.layout import Array, Layout
 from tuner.verify.operands import Operands, Values, make_operands
 
 
@@ -19,6 +19,8 @@ class Reference:
         self._key = (problem, seed, values, kind)
         self._operands: Operands | None = None
         operands, p = self.operands, problem
+        self.kind = operands.kind
+        """What alpha and beta are; the operands need not be made again for them."""
         self.check: Whole | Freivalds | Close
         if operands.values != "integers" and operands.kind.reads_ab:
             self.check = Close(operands, seed)
@@ -63,7 +65,7 @@ class Reference:
         """C's whole buffer as a right kernel leaves it, but for the sign of zeros; None if not all of C is known."""
         if not isinstance(self.check, Whole):
             return None
-        flat = nan_filled(layout.problem, "c", layout.c)
+        flat = layout.filled("c")
         layout.c.view(flat)[...] = self.check.expected
         return flat
 
