@@ -117,7 +117,8 @@ class _Case:
             beside = "" if result.rms_ratio is None else f", RMS error {result.rms_ratio:.2f} of strict's"
             self._pass(f"{_DESCRIBED[values]}: within the bound{beside}")
             if values == "specials":
-                self._check(build, self._load(values, "alpha_beta"), "specials, C's own among them")
+                for kind in ("alpha_beta", "add"):
+                    self._check(build, self._load(values, kind), f"specials, C's own among them, {kind}")
                 self._pass("infinities and NaN of C propagate where it is read, zeros are zeros")
         self._all_intact("special values")
 

@@ -97,22 +97,18 @@ def accept_close(
         if stored is not None and stored.is_narrow:
             error = np.maximum(error - stored_rounding(reference[block], stored), 0)
         largest = _largest_ratio(error, scale[block])
-        if not largest < bound:  # or no number: look closely
+        if largest is None or not largest < bound:  # look closely
             accepted = error <= bound * scale[block]
             if not accepted.all():
                 return _too_far(c[block], reference[block], error, scale[block], accepted, block.start)
+            largest = float(np.divide(error, scale[block], out=np.zeros_like(error), where=scale[block] > 0).max())
         worst = max(worst, largest)
     return CheckResult(True, worst)
 
 
-def _largest_ratio(error: Array, scale: Array) -> float:
-    """The largest error ÷ scale, 0 ÷ 0 being 0."""
-    if scale.all():  # in one pass, for this is done for nearly every candidate
-        return float(np.divide(error, scale).max(initial=0.0))
-    with np.errstate(divide="ignore"):
-        return float(
-            np.divide(error, scale, out=np.zeros_like(error), where=(scale > 0) | (error != 0)).max(initial=0.0)
-        )
+def _largest_ratio(error: Array, scale: Array) -> float | None:
+    """The largest error ÷ scale, in few passes, for this is done for nearly every candidate; None unless all is > 0."""
+    return float(np.divide(error, scale).max()) if (scale > 0).all() else None
 
 
 def error_scale(terms: int, magnitude: Array, unit_roundoff: float, operand_roundoff: float = 0.0) -> Array:
