@@ -186,7 +186,7 @@ MUTANTS = (
     Mutant("alpha_without_sign", Latest.KINDS, shows=lambda kind: kind.alpha < 0),
     Mutant("alpha_on_everything", Latest.KINDS, shows=lambda kind: kind.alpha != 1 and kind.beta != 0),
     Mutant("alpha_lost_if_beta_is_one", Latest.KINDS, shows=lambda kind: kind.alpha not in (0, 1) and kind.beta == 1),
-    Mutant("reads_operands_if_alpha_is_zero", Latest.KINDS, shows=lambda kind: kind.alpha == 0),
+    Mutant("reads_operands_if_alpha_is_zero", Latest.KINDS, shows=lambda kind: kind.alpha == 0 and not kind.finite),
     Mutant("whole_alpha", Latest.CERTIFICATE),
     Mutant("whole_beta", Latest.CERTIFICATE),
     Mutant("known_betas", Latest.CERTIFICATE),
