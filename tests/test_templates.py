@@ -226,7 +226,7 @@ VECTOR_CASES: list[tuple[dict[str, int], dict[str, Any]]] = [
 """Every way of having both operands, with each layout and type, at sizes of 1, 7, and one beside whole tiles."""
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 2])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_each_axis_of_vector(bench: Bench, step: int) -> None:
     family, device = FAMILIES["vector"], bench.device
     every = [(family.complete({**TILES, **change}), Problem.packed(**shape)) for change, shape in VECTOR_CASES]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.mutants.catalogue import ORDERS, right
@@ -30,10 +32,13 @@ def test_every_order_of_summation_is_timed(bench: Bench, dtype: str, order: str)
         assert measured.error_ratio is not None and measured.error_ratio < 0.9, problem
 
 
+@pytest.mark.parametrize(
+    "depths", [pytest.param(DEPTHS, marks=pytest.mark.soak, id="all"), pytest.param(FEW_DEPTHS, id="few")]
+)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_order_of_summation_is_certified(bench: Bench, dtype: str) -> None:
+def test_every_order_of_summation_is_certified(bench: Bench, dtype: str, depths: Sequence[int]) -> None:
     """In one certificate, so that its builds use all cores."""
-    of = [(problem, order) for problem in problems(bench, dtype, DEPTHS) for order in ORDERS if order != "kahan"]
+    of = [(problem, order) for problem in problems(bench, dtype, depths) for order in ORDERS if order != "kahan"]
     outcome = bench.check([Case(p, right(p, order), ("alpha_beta",), repeats=2) for p, order in of])
     assert outcome.verdict is Verdict.CORRECT, (outcome.message, outcome.checks[-1:])
 

@@ -131,9 +131,13 @@ def test_a_trial_names_the_call_after_which_the_result_changes(bench: Bench, mut
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_mutant_loses_every_race_and_harms_nobody_in_it(bench: Bench, mutant: Mutant, place: int) -> None:
     contenders = [(of, build(bench, of)) for of in (right(mutant.problem), mutant.rendered())]
-    with pytest.raises(ContenderFailed, match=r"changes after \d+ calls|writes to A or B") as failed:
-        bench.rounds(mutant.problem, contenders if place else contenders[::-1], 2)
+    for _ in range(3):
+        with pytest.raises(ContenderFailed) as failed:
+            bench.rounds(mutant.problem, contenders if place else contenders[::-1], 2)
+        if failed.value.verdict is not Verdict.BAD_CLOCK:  # which speaks of a machine that others use
+            break
     assert (failed.value.index, failed.value.verdict) == (place, Verdict.WRONG_RESULT)
+    assert re.search(r"changes after \d+ calls|writes to A or B", str(failed.value))
 
 
 @at(Latest.KINDS, Latest.CERTIFICATE)

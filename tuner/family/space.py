@@ -27,6 +27,9 @@ from tuner.model import Config, UserError
 MAX_ROWS = 2_000_000
 """Rows of the largest table that is built."""
 
+FRUITLESS = 8
+"""Draws without a new configuration after which a sample of a space of estimated size has all that it gets."""
+
 Component = Table | CoreAndTail
 
 
@@ -102,7 +105,7 @@ class Space:
             return [self._config(self._decoded(number)) for number in rng.permutation(total)[:count].tolist()]
         found: dict[Config, None] = {}
         fruitless = 0
-        while len(found) < count and fruitless < 3:
+        while len(found) < count and fruitless < FRUITLESS:
             before = len(found)
             for row in self._draw(rng, count).T.tolist():
                 found[self._config(row)] = None
