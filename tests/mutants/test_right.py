@@ -16,7 +16,7 @@ DEPTHS = (1, 2, 3, 7, 64, 97, 1000, 8192)
 FEW_DEPTHS = (3, 97, 8192)
 
 
-def problems(bench: Bench, dtype: str, depths: tuple[int, ...]) -> list[Problem]:
+def problems(bench: Bench, dtype: str, depths: Sequence[int]) -> list[Problem]:
     """With A transposed guard zones stay small, which are as wide as a row."""
     if not bench.device.has(dtype):
         pytest.skip(f"this device has no {dtype}")
