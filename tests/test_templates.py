@@ -185,7 +185,7 @@ def test_every_kind_of_alpha_and_beta(bench: Bench, name: str) -> None:
     family, device = FAMILIES[name], bench.device
     problem = Problem.packed(7 if name == "skinny" else 37, 41, 29)
     config = family.default(problem, device)
-    outcome = bench.check([Case(problem, family.render(config, problem, device), EVERY_KIND, repeats=2)])
+    outcome = bench.check([Case(problem, family.render(config, problem, device), EVERY_KIND)])
     assert outcome.verdict is Verdict.CORRECT, outcome.message
 
 
@@ -293,7 +293,7 @@ def test_sub_groups_add_up_sums(bench: Bench) -> None:
         (family.complete({**SKINNY, "reduce": "sub_group", **choice}), Problem.packed(*shape, dtype=dtype))
         for choice in choices
         for shape in [(3, 70, 300), (70, 3, 300)]
-        for dtype in dtypes_of(device)
+        for dtype in dtypes_of(device)[::2]
     ]
     legal = [(config, problem) for config, problem in every if family.broken_rule(config, problem, device) is None]
     check(bench, family, legal, device)
