@@ -338,10 +338,15 @@ SLY = {
 """When it is wrong, and how."""
 
 
+def before_writing(what: str) -> str:
+    """The naive kernel with something that each work-item does before it writes its element of C."""
+    return source("naive").replace("    *out = alpha", f"    {what}\n    *out = alpha")
+
+
 @pytest.mark.parametrize("how", SLY)
 def test_a_kernel_that_is_wrong_only_now_and_then_is_not_certified(bench: Bench, how: str) -> None:
     when, what = SLY[how]
-    text = source("naive").replace("    *out = alpha", f"    if ({when}) {{ {what} }}\n    *out = alpha")
+    text = before_writing(f"if ({when}) {{ {what} }}")
     problem = Problem.packed(40, 40, 40)
     of = rendered(text, "-DREAL=float", Step("naive", (40, 40, 1), (8, 8, 1)))
     verdicts = (bench.check([own_case(problem, of, seed)]).verdict for seed in range(12))
@@ -356,14 +361,13 @@ def test_a_kernel_that_leaves_out_zeros_loses_a_nan(bench: Bench) -> None:
 
 
 def test_what_is_timed_may_not_do_nothing_because_c_is_full(bench: Bench) -> None:
-    text = source("naive").replace("    *out = alpha", "    if (*out == *out) return;\n    *out = alpha")
+    text = before_writing("if (*out == *out) return;")
     measured = trial(bench, SMALL, rendered(text, "", Step("naive", (40, 40, 1), (8, 8, 1))))
     assert measured.verdict is Verdict.WRONG_RESULT and "changes after" in measured.message
 
 
 def test_a_kernel_that_goes_wrong_once_in_many_launches_is_not_certified(bench: Bench) -> None:
-    forgets = "    if (row == 0 && column == 0 && (*(__global uint*)scratch)++ == 40) return;\n    *out = alpha"
-    text = source("naive").replace("    *out = alpha", forgets)
+    text = before_writing("if (row == 0 && column == 0 && (*(__global uint*)scratch)++ == 40) return;")
     of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 8),))
     outcome = bench.check([own_case(SMALL, of)])
     assert outcome.verdict is Verdict.WRONG_RESULT
@@ -371,16 +375,16 @@ def test_a_kernel_that_goes_wrong_once_in_many_launches_is_not_certified(bench: 
 
 @pytest.mark.parametrize("wrong", ["u == 0", "u != 0xffffffffu", "u != 0xffffffffu && u != 0"])
 def test_whatever_scratch_holds_a_kernel_must_be_right(bench: Bench, wrong: str) -> None:
-    spoils = f"    const uint u = *(__global uint*)scratch; if ({wrong}) sum += 1;\n    *out = alpha"
-    text = source("naive").replace("    *out = alpha", spoils).replace("scratch[SCRATCH] = sum;", "")
+    spoils = f"const uint u = *(__global uint*)scratch; if ({wrong}) sum += 1;"
+    text = before_writing(spoils).replace("scratch[SCRATCH] = sum;", "")
     of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 8),))
     assert bench.check([own_case(SMALL, of)]).verdict is Verdict.WRONG_RESULT
 
 
 @pytest.mark.parametrize("place", [-1, 40])
 def test_what_lies_around_scratch_is_not_changed(bench: Bench, place: int) -> None:
-    changes = f"    if (row + column == 0) scratch[{place}] *= 2;\n    *out = alpha"
-    text = source("naive").replace("    *out = alpha", changes).replace("scratch[SCRATCH] = sum;", "")
+    changes = f"if (row + column == 0) scratch[{place}] *= 2;"
+    text = before_writing(changes).replace("scratch[SCRATCH] = sum;", "")
     of = rendered(text, "-DSCRATCH=1", Step("naive", (40, 40, 1), (8, 8, 1), ("work",)), scratch=(("work", 160),))
     outcome = bench.check([own_case(SMALL, of)])
     assert outcome.verdict is Verdict.WRONG_RESULT and "scratch" in outcome.message

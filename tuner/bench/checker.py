@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tuner.bench.copies import built_comparison
 from tuner.bench.messages import Stage
 from tuner.bench.operands import Accepted, Bound, Loaded, OperandStore
-from tuner.data import template_folder
 from tuner.model import Problem
 from tuner.opencl.refusal import Refused
 from tuner.opencl.run import Buffer, Comparison, Machine, word_bytes
-from tuner.verify import COMPARE_SOURCE, LEFT_IN_C, CheckResult, Values, count_differences, element_type, planted_errors
+from tuner.verify import LEFT_IN_C, CheckResult, Values, count_differences, element_type, planted_errors
 
 SPECIALISE_S = 60.0
 HOST_WORK_S = 900.0
@@ -152,8 +152,7 @@ class Checker:
         loaded.accepted.insert(0, Accepted(c, result))
         word = word_bytes(flat.itemsize)
         if isinstance(c, Buffer) and word not in self._comparisons:
-            source = (template_folder() / COMPARE_SOURCE).read_text(encoding="utf-8")
-            self._comparisons[word] = self._machine.comparison(source, word)
+            self._comparisons[word] = built_comparison(self._machine, word)
             self._prove(loaded, flat, c)
 
     def _leaves(self, loaded: Loaded, kept: Accepted) -> bool:

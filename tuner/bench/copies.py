@@ -16,6 +16,12 @@ PROOF_ELEMENTS = 4096
 """In a part of an operand this large the comparison must find every bit that is turned."""
 
 
+def built_comparison(machine: Machine, word: int, *, signed_zeros: bool = False) -> Comparison:
+    """The comparison of buffers for words of `word` bytes, not proved yet; see `Machine.comparison`."""
+    source = (template_folder() / COMPARE_SOURCE).read_text(encoding="utf-8")
+    return machine.comparison(source, word, signed_zeros=signed_zeros)
+
+
 class Copies:
     """Makes copies on one machine, before any kernel runs, and compares with them after."""
 
@@ -38,8 +44,7 @@ class Copies:
         """Both have the very same bits. Raises RuntimeError if the comparison proves to be blind."""
         word = word_bytes(element_bytes)
         if word not in self._comparisons:
-            source = (template_folder() / COMPARE_SOURCE).read_text(encoding="utf-8")
-            self._comparisons[word] = self._machine.comparison(source, word, signed_zeros=True)
+            self._comparisons[word] = built_comparison(self._machine, word, signed_zeros=True)
             self._prove(self._comparisons[word], copy, min(elements, PROOF_ELEMENTS), element_bytes)
         return self._comparisons[word].count(copy, buffer, elements, element_bytes) == 0
 

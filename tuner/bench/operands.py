@@ -119,8 +119,8 @@ class OperandStore:
         key = (problem, seed, values, kind, pad_rows)
         if key not in self._kept:
             layout = Layout(problem, pad_rows, kind_named(kind).finite)
-            slabs = (layout.a, layout.b, layout.c, *([layout.c] if kind_named(kind).reads_c else []))
-            needed = sum(slab.elements for slab in slabs) * problem.element_bytes
+            held: tuple[Name, ...] = ("a", "b", "c", "c") if kind_named(kind).reads_c else ("a", "b", "c")
+            needed = sum(layout.bytes_of(name) for name in held)
             self._make_room(needed)
             self._kept[key] = self._load(self._references.get(problem, seed, values, kind), layout, needed)
         self._kept.move_to_end(key)
@@ -133,10 +133,10 @@ class OperandStore:
         """
         slab, size = loaded.layout.c, loaded.problem.element_bytes
         if loaded.before is not None:
-            self._machine.copy(loaded.before, loaded.c, slab.elements * size)
+            self._machine.copy(loaded.before, loaded.c, loaded.layout.bytes_of("c"))
             return
         around = loaded.layout.around("c")
-        self._machine.fill(loaded.c, around, slab.elements * size)
+        self._machine.fill(loaded.c, around, loaded.layout.bytes_of("c"))
         if over is not None and slab.is_dense:
             number = np.full(1, over, element_type(loaded.problem.dtype)).view(around.dtype)
             self._machine.fill(loaded.c, number, slab.batch * slab.rows * slab.columns * size, slab.base * size)
@@ -156,8 +156,7 @@ class OperandStore:
         for name, buffer in loaded.given():
             self._send(loaded.reference.operands, loaded.layout, name, buffer)
             if name in loaded.copies:  # which a kernel may have hit just as well
-                size = loaded.layout.slab(name).elements * loaded.problem.element_bytes
-                self._machine.copy(buffer, loaded.copies[name], size)
+                self._machine.copy(buffer, loaded.copies[name], loaded.layout.bytes_of(name))
 
     def forget(self) -> None:
         """Drop everything on the device, because a kernel may have written anywhere; references stay."""
@@ -167,10 +166,10 @@ class OperandStore:
         operands = reference.operands
         names: tuple[Name, ...] = ("a", "b", "c") if operands.kind.reads_c else ("a", "b")
         placed = {name: self._placed(operands, layout, name) for name in names}
-        c = self._machine.buffer(layout.c.elements * layout.problem.element_bytes)
+        c = self._machine.buffer(layout.bytes_of("c"))
         sources = {name: ref(source) for name in names if (source := operands.source(name)) is not None}
         copies = {name: copy for name, (_, copy) in placed.items() if copy is not None}
-        needed += sum(layout.slab(name).elements for name in copies) * layout.problem.element_bytes
+        needed += sum(layout.bytes_of(name) for name in copies)
         before = placed["c"][0] if "c" in placed else None
         return Loaded(reference, layout, placed["a"][0], placed["b"][0], c, needed, before, sources, copies)
 
@@ -183,14 +182,14 @@ class OperandStore:
                 buffer = other.buffer_of(name)
                 assert buffer is not None
                 return buffer, other.copies.get(name)
-        buffer = self._machine.buffer(layout.slab(name).elements * layout.problem.element_bytes)
+        buffer = self._machine.buffer(layout.bytes_of(name))
         self._send(operands, layout, name, buffer)
-        return buffer, self._copies.of(buffer, layout.slab(name).elements * layout.problem.element_bytes)
+        return buffer, self._copies.of(buffer, layout.bytes_of(name))
 
     def _send(self, operands: Operands, layout: Layout, name: Name, buffer: Buffer) -> None:
         """What surrounds it everywhere, by the device itself, then the values piece by piece."""
         size = layout.problem.element_bytes
-        self._machine.fill(buffer, layout.around(name), layout.slab(name).elements * size)
+        self._machine.fill(buffer, layout.around(name), layout.bytes_of(name))
         for first, piece in operands.pieces(name, layout):
             self._machine.write(buffer, piece, byte_offset=first * size)
 

@@ -128,6 +128,10 @@ class Layout:
         """The buffer of A, B or C."""
         return {"a": self.a, "b": self.b, "c": self.c}[name]
 
+    def bytes_of(self, name: Name) -> int:
+        """The size of the buffer of A, B or C."""
+        return self.slab(name).elements * self.problem.element_bytes
+
     def around(self, name: Name) -> Array:
         """The bits that surround A, B or C, as a 0-d array of unsigned words."""
         nan = nan_bits(self.problem, name)
